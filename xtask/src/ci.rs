@@ -50,40 +50,19 @@ pub(crate) fn models() -> Result<()> {
     run_shown(cargo().args(["test", "--workspace", "--lib", "model_"]))
 }
 
-/// Two drivers of each server, small enough for every change. Only that it works is checked; figures are not judged, so
-/// the servers that the tests have built serve as well as a release would.
+/// A few cells of each server, small enough for every change. Only that it works is checked; figures are not judged, so the
+/// servers that the tests have built serve as well as a release would.
 fn smoke() -> Result<()> {
     // As the tests have them; on their own they would be compiled anew, with other features.
     run_shown(cargo().args(["test", "--workspace", "--no-run", "--quiet"]))?;
     let directory = tempfile::tempdir().context("temporary directory")?;
     let out = directory.path().join("run");
-    let workloads = "get-128B-c64,get-128B-c64-open,get-1MiB-c16,pipelined-16,get-P1,get-P1-open,get-P100,set-P16,\
-                     original-mixed,original-miss,framed-10KB-P16,cached-26KB-c64,cached-1MiB-c16,small-4KiB,files-1MiB";
+    let (filter, workloads) = smoke_cells();
+    let short = ["--quick", "--blocks", "1", "--slice", "200ms", "--warmup", "100ms", "--seed", "1"];
     let status = Command::new(std::env::current_exe().context("own path")?)
-        .args([
-            "bench-matrix",
-            "--quick",
-            "--no-build",
-            "--profile",
-            "dev",
-            "--blocks",
-            "1",
-            "--slice",
-            "200ms",
-            "--warmup",
-            "100ms",
-            "--seed",
-            "1",
-        ])
-        .args([
-            "--filter",
-            "driver=epoll|uring,server!=mq-server;server=fileserver,backend=sqlite,workload=framed-10KB-P16;\
-             server=zerocopy,strategy=*,workload=cached-26KB-c64;\
-             server=mq-server,dispatch=pool|event,workload=small-4KiB;server=mq-server,copy=read-write|splice,workload=files-1MiB",
-            "--workload",
-            workloads,
-            "--out",
-        ])
+        .args(["bench-matrix", "--no-build", "--profile", "dev"])
+        .args(short)
+        .args(["--filter", &filter, "--workload", &workloads, "--out"])
         .arg(&out)
         .status()
         .context("bench-matrix")?;
@@ -91,6 +70,21 @@ fn smoke() -> Result<()> {
         bail!("bench-matrix: {status}");
     }
     check_run(&out)
+}
+
+/// Returns the filter and the workloads of all servers' smoke cells. The first product of each has its peers, too.
+fn smoke_cells() -> (String, String) {
+    let (mut products, mut workloads) = (Vec::new(), Vec::new());
+    for server in servers::all() {
+        let peers = server.peers.iter().filter_map(|id| id.split('/').next());
+        let all: Vec<&str> = std::iter::once(server.name.as_str()).chain(peers).collect();
+        for (number, filter) in server.smoke.filters.iter().enumerate() {
+            let named = if number == 0 { all.join("|") } else { server.name.clone() };
+            products.push(format!("server={named},{filter}"));
+        }
+        workloads.extend(server.smoke.workloads.iter().map(String::as_str));
+    }
+    (products.join(";"), workloads.join(","))
 }
 
 fn check_run(directory: &Path) -> Result<()> {

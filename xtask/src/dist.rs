@@ -10,14 +10,14 @@ use anyhow::{Context, Result, bail};
 use flate2::{Compression, GzBuilder};
 use sha2::{Digest, Sha256};
 
-use matrix::workspace::{PROGRAMS, cargo, first_line, metadata, root, run_shown};
+use matrix::workspace::{cargo, first_line, metadata, root, run_shown};
 
-/// What lies beside the programs: files, and directories with all that is in them.
+/// Texts beside the programs: files, and directories with all that is in them.
 const TEXTS: [&str; 5] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "docs"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the archive and SHA256SUMS go [default: target/dist]
+    /// Directory of the archive and SHA256SUMS [default: target/dist]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let out = args.out.clone().unwrap_or_else(|| target_directory.join("dist"));
     let name = format!("quintet-{}-{}", env!("CARGO_PKG_VERSION"), host()?);
     let stripped = tempfile::tempdir().context("temporary directory")?;
-    for program in PROGRAMS {
+    for program in servers::programs() {
         run_shown(Command::new("strip").arg("-o").arg(stripped.path().join(program)).arg(programs.join(program)))?;
     }
     let archive = pack(&name, stripped.path(), &root(), epoch()?)?;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Returns where they are.
 fn build(target_directory: &Path) -> Result<PathBuf> {
-    let bins = PROGRAMS.into_iter().flat_map(|program| ["--bin", program]);
+    let bins = servers::programs().into_iter().flat_map(|program| ["--bin", program]);
     run_shown(cargo().args(["build", "--release", "--locked", "--workspace"]).args(bins))?;
     Ok(target_directory.join("release"))
 }
@@ -78,8 +78,10 @@ fn sums(name: &str, archive: &[u8]) -> Vec<u8> {
 
 /// The archive: everything under a directory `name`, in the order of names, nobody's, changed at `epoch`.
 fn pack(name: &str, programs: &Path, texts: &Path, epoch: u64) -> Result<Vec<u8>> {
-    let mut files: Vec<_> = PROGRAMS.map(|program| (format!("bin/{program}"), programs.join(program), 0o755)).into();
-    let manuals = PROGRAMS.map(|program| format!("crates/{program}/README.md"));
+    let packed = servers::programs();
+    let mut files: Vec<_> =
+        packed.iter().map(|program| (format!("bin/{program}"), programs.join(program), 0o755)).collect();
+    let manuals = packed.iter().map(|program| format!("crates/{program}/README.md"));
     for text in TEXTS.map(str::to_owned).into_iter().chain(manuals) {
         collect(texts, Path::new(&text), &mut files)?;
     }
@@ -120,7 +122,7 @@ mod tests {
 
     fn archive() -> Vec<u8> {
         let programs = tempfile::tempdir().unwrap();
-        for program in PROGRAMS {
+        for program in servers::programs() {
             fs::write(programs.path().join(program), program).unwrap();
         }
         pack("quintet-1", programs.path(), &root(), 1_700_000_000).unwrap()
@@ -138,7 +140,7 @@ mod tests {
             let path = entry.path().unwrap().strip_prefix("quintet-1").unwrap().to_str().unwrap().to_owned();
             inside.insert(path, header.mode().unwrap());
         }
-        for program in PROGRAMS {
+        for program in servers::programs() {
             assert_eq!(inside.remove(&format!("bin/{program}")), Some(0o755));
             assert_eq!(inside.remove(&format!("crates/{program}/README.md")), Some(0o644));
         }

@@ -28,9 +28,9 @@ enum Command {
     ClientCost(client_cost::Args),
     /// Check the architecture's fences: unsafe code, pure crates, dependency directions, file sizes
     Tidy,
-    /// What a change must pass: fmt, clippy, tidy, docs, models, a small bench-matrix
+    /// Checks that a change must pass: fmt, clippy, tidy, docs, models, a small bench-matrix
     Ci,
-    /// What takes too long for every change: instruction counts, fuzzing, sanitizers, models, failing system calls
+    /// Checks that take too long for every change: instruction counts, fuzzing, sanitizers, models, failing system calls
     Verify(verify::Args),
     /// Build the six programs and pack them, stripped, with licences and docs into target/dist
     Dist(dist::Args),

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 pub const PIECE_BYTES: usize = 1 << 20;
 
 /// Facts about a file that are read before a run.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileScan {
     Length,
     LengthAndDigest,

@@ -23,7 +23,7 @@ pub enum KeyDistribution {
 
 /// Keys in the order in which they were asked for, as numbers: 0 is the one that was asked for first, 1 the next that
 /// differs from it, and so on.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     keys: Vec<u32>,
     distinct: u32,
@@ -33,7 +33,7 @@ impl Trace {
     /// Reads a text with a key on each line; empty lines do not count, and neither do blanks at the end of a line.
     /// `None` if there is no key, or if there are more than a `u32` counts.
     #[must_use]
-    pub fn of_lines(text: &[u8]) -> Option<Self> {
+    pub fn from_lines(text: &[u8]) -> Option<Self> {
         let mut numbers: HashMap<&[u8], u32> = HashMap::new();
         let mut keys = Vec::new();
         for line in text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty()) {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_has_the_frequencies_of_its_law_wherever_they_are_scattered_to() {
+    fn zipf_has_the_frequencies_of_its_law() {
         let (keys, draws) = (1_000, 1_000_000);
         let mut found = counts(KeyDistribution::Zipf(0.99), keys, draws);
         found.sort_unstable_by(|a, b| b.cmp(a));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_may_begin_anywhere() {
+    fn keys_in_order_may_begin_anywhere() {
         let mut draw = Draw::new(&KeyDistribution::Sequential, 3, 1).expect("valid");
         draw.begin_as(2, 3);
         assert_eq!([draw.key(), draw.key(), draw.key()], [2, 0, 1]);
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_trace_is_asked_for_again_in_its_order() {
-        let trace = Trace::of_lines(b"user:7\nuser:9\r\n\nuser:7\npage 1\nuser:9").expect("five keys");
+        let trace = Trace::from_lines(b"user:7\nuser:9\r\n\nuser:7\npage 1\nuser:9").expect("five keys");
         assert_eq!((trace.len(), trace.distinct), (5, 3));
         let replay = KeyDistribution::Replay(Arc::new(trace));
         let mut draw = Draw::new(&replay, 3, 1).expect("three keys are enough");
@@ -238,7 +238,7 @@ mod tests {
         draw.begin_as(1, 2);
         assert_eq!([0; 4].map(|_| draw.key()), [0, 2, 1, 0]);
         assert_eq!(Draw::new(&replay, 2, 1).err(), Some(DrawError::TooManyKeys { distinct: 3, keys: 2 }));
-        assert_eq!(Trace::of_lines(b" \n\r\n"), None);
+        assert_eq!(Trace::from_lines(b" \n\r\n"), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 macro_rules! error_classes {
     ($($(#[doc = $doc:literal])+ $class:ident = $name:literal,)+) => {
         /// Class of a request's failure.
-        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ErrorClass { $($(#[doc = $doc])+ $class,)+ }
 
         impl ErrorClass {
@@ -65,7 +65,7 @@ error_classes! {
 impl ErrorClass {
     /// Returns the class of a failed `socket` or `connect`.
     #[must_use]
-    pub fn of_connect(error: Errno) -> Self {
+    pub fn from_connect_error(error: Errno) -> Self {
         match error {
             Errno::CONNREFUSED | Errno::NOENT => Self::ConnectRefused,
             Errno::TIMEDOUT => Self::ConnectTimeout,

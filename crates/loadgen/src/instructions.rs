@@ -57,7 +57,7 @@ impl InstructionCounter {
     ///
     /// # Errors
     /// The machine has no such counter, this user may not use it, or there is no such process.
-    pub fn of_process(pid: u32) -> Result<Self, CounterError> {
+    pub fn for_process(pid: u32) -> Result<Self, CounterError> {
         Self::of_event(pid, Hardware::INSTRUCTIONS.into())
     }
 
@@ -196,13 +196,13 @@ mod tests {
 
     #[test]
     fn a_machine_without_a_counter_says_so() {
-        let counter = InstructionCounter::of_process(std::process::id());
+        let counter = InstructionCounter::for_process(std::process::id());
         match counter {
             Ok(counter) => assert!(counter.read().is_ok_and(|instructions| instructions > 0)),
             Err(CounterError::Open(why)) => assert!(why.raw_os_error().is_some()),
             // Other tests begin and end all the time.
             Err(why) => assert!(matches!(why, CounterError::ThreadsChanging(_)), "{why}"),
         }
-        assert!(matches!(InstructionCounter::of_process(u32::MAX), Err(CounterError::Threads { .. })));
+        assert!(matches!(InstructionCounter::for_process(u32::MAX), Err(CounterError::Threads { .. })));
     }
 }

@@ -59,7 +59,7 @@ pub trait Batch: Copy + Send {
 }
 
 /// A batch of one, for protocols that choose requests one by one.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Single<T>(pub T);
 
 impl<T: Copy + Send> Batch for Single<T> {
@@ -75,7 +75,7 @@ impl<T: Copy + Send> Batch for Single<T> {
 }
 
 /// Result of [`ClientProtocol::decode`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Decoded {
     /// Number of bytes of `input` that are dealt with.
@@ -83,19 +83,19 @@ pub struct Decoded {
     pub progress: Progress,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The reply is not complete.
     NeedMore,
     /// These replies are complete, and all are right or all fail in the same way. Of several the last is not followed
-    /// by bytes that nobody asked for: the reply that is must come alone.
+    /// by bytes that belong to no request: such a reply must come alone.
     Done { replies: Replies, verdict: Verdict, then: Then },
     /// The stream makes no sense any more.
     Broken(ErrorClass),
 }
 
 /// Complete replies to the oldest requests of a batch.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replies {
     pub count: u64,
     /// Number of keys that were found.
@@ -113,7 +113,7 @@ impl Replies {
 pub type Verdict = Result<(), ErrorClass>;
 
 /// Announcement of the server with a reply.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// The connection stays.
     KeepAlive,
@@ -122,7 +122,7 @@ pub enum Then {
 }
 
 /// Meaning of the end of the stream for the request in flight.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EofOutcome {
     /// It completed the reply.
     Done {

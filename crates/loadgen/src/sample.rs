@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 const STREAM: u64 = 0x7361_6d70_6c65_3d31;
 
 /// One reply of so many. Spelled `1/1000`.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct Sample(u32);
 
@@ -27,7 +27,7 @@ impl Sample {
 }
 
 /// Error of a text or number that is no [`Sample`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not 1/N with N from 1 to {}", Sample::ONE_OF_MAX)]
 pub struct SampleError;
 
@@ -135,13 +135,13 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn what_is_spelled_is_read(count in 1..=Sample::ONE_OF_MAX) {
+        fn a_sample_survives_display_and_parsing(count in 1..=Sample::ONE_OF_MAX) {
             prop_assert_eq!(one_of(count).to_string().parse(), Ok(one_of(count)));
         }
     }
 
     #[test]
-    fn what_is_no_share_is_refused() {
+    fn an_invalid_sample_is_refused() {
         for text in
             ["", "1", "1/", "1/0", "2/3", "1/1000000001", "1/99999999999", "1/+5", "1/-5", "1/1.5", "1/x", " 1/2"]
         {
@@ -152,7 +152,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_choice_is_none_that_anything_else_makes_with_the_same_seed() {
+    fn the_choice_differs_from_others_with_the_same_seed() {
         let mut schedule = fastrand::Rng::with_seed(5);
         let of_schedule: Vec<_> = (0..200).map(|_| schedule.u32(..3) == 0).collect();
         assert_ne!(draws(Sampler::new(one_of(3), 5, 0), 200), of_schedule);

@@ -71,8 +71,8 @@ impl ServerProbe {
 
     /// Begins to count instructions as well, where that can be done.
     #[must_use]
-    pub fn counting_instructions(self) -> Self {
-        Self { instructions: Some(InstructionCounter::of_process(self.pid)), ..self }
+    pub fn with_instructions(self) -> Self {
+        Self { instructions: Some(InstructionCounter::for_process(self.pid)), ..self }
     }
 
     #[must_use]
@@ -195,7 +195,7 @@ mod tests {
         };
         let read = |probe: &ServerProbe| probe.read_after().expect("readable");
         assert_eq!(usage(&probe, &read(&probe), &read(&probe)), (None, false, None), "nobody asked");
-        let probe = probe.counting_instructions();
+        let probe = probe.with_instructions();
         let (number, has_modes, why_not) = usage(&probe, &read(&probe), &read(&probe));
         assert_eq!(number.is_some(), has_modes);
         assert_ne!(number.is_some(), why_not.is_some());

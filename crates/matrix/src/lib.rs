@@ -1,62 +1,28 @@
 //! `bench-matrix`: every back end of a server under every workload, beside a null server and peers.
 //!
-//! `setup` decides what to run, `visit` runs one cell once, this module makes the visits in the planned order,
-//! `analysis` turns them into figures. `docs/benchmarking.md` says how to read what it writes.
+//! [`run`] is the command: `plan` makes a setup and an order of visits from arguments and the servers' descriptors, `run` makes
+//! the visits, `judge` turns them into figures, `commands` works on stored runs. [`read_report`] is for other programs that
+//! have a run's directory. `docs/benchmarking.md` says how to read what is written.
+//!
+//! It must never know a server or a driver by name (crate `servers` and `--list-backends` say what is to be known), never draw
+//! (crate `report` does), and `judge` must read nothing but visits: the same files give the same figures at any time.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "bench-matrix talks to its user")]
 
-mod analysis;
-mod args;
-mod backends;
-mod baseline;
-mod cells;
-pub mod client_cost;
-mod climb;
 mod commands;
-mod compare;
-mod cpus;
-pub(crate) mod filter;
-mod flags;
-mod host;
-mod interrupt;
-mod kinds;
-mod latency;
-mod load;
-mod machine;
-mod merge;
-mod pace;
-mod peers;
+mod judge;
 mod plan;
-mod presets;
-mod preview;
-mod probe;
-mod process;
-mod progress;
-mod quiet;
-#[cfg(test)]
-mod remote_tests;
 #[cfg(test)]
 mod report_tests;
+mod run;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]
 mod schema_tests;
-mod session;
-mod setup;
-mod significance;
-mod site;
-pub(crate) mod stats;
 pub mod store;
-mod sweep;
-mod syscalls;
 mod tidy;
-mod update_readme;
 mod usage;
-mod variants;
-mod visit;
-mod warm_up;
-mod windows;
 pub mod workspace;
 
 use std::{
@@ -67,28 +33,37 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use results::{self as model, ranks, record, warnings};
-
-#[cfg(test)]
-pub(crate) use self::kinds::names as servers;
-pub use self::{
-    args::Args,
-    usage::{UsageError, usage},
-};
-use self::{
-    cells::Cells,
-    cpus::CpuList,
-    interrupt::Interrupts,
-    kinds::{KINDS, Kind},
-    machine::Machine,
-    model::{Arrivals, Flag, RELEASE, SCHEMA, Setup},
-    record::{Manifest, Planned},
-    session::Session,
-    setup::Placement,
-    site::Scratch,
-    store::Store,
-    visit::Bench,
+use results::{
+    Arrivals, Flag, RELEASE, Report, SCHEMA, Setup,
+    record::{self, Manifest, Planned},
     warnings::LOAD_MAX,
+};
+
+use self::{
+    commands::baseline,
+    plan::{
+        backends,
+        cells::Cells,
+        cpus::CpuList,
+        order, preview,
+        setup::{self, Placement},
+        subjects::{self, Subject},
+    },
+    run::{
+        host,
+        interrupt::Interrupts,
+        machine::{self, Machine},
+        quiet,
+        session::{self, Session},
+        site::Scratch,
+        visit::Bench,
+    },
+    store::Store,
+};
+pub use self::{
+    commands::client_cost,
+    plan::args::Args,
+    usage::{UsageError, usage},
 };
 
 pub fn run(args: &Args) -> Result<ExitCode> {
@@ -97,6 +72,24 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         (None, Some(directory)) => resume(args, directory),
         (None, None) => start(args),
     }
+}
+
+/// Reads a run's directory and judges it: the summary as `summary.json` has it.
+///
+/// ```no_run
+/// # fn main() -> anyhow::Result<()> {
+/// let report = matrix::read_report("bench-results/20260101T000000Z-0123456789".as_ref())?;
+/// for summary in &report.matrices {
+///     println!("{}: {} comparisons", summary.setup.server, summary.comparisons.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// It is no run's directory, or its files cannot be read.
+pub fn read_report(directory: &Path) -> Result<Report> {
+    commands::load(directory)
 }
 
 fn start(args: &Args) -> Result<ExitCode> {
@@ -140,7 +133,7 @@ fn start(args: &Args) -> Result<ExitCode> {
     refuse_busy(args, &setups[0])?;
     let bench = bench(&setups.iter().collect::<Vec<_>>(), &binaries, &placement)?;
     prepare(&servers, &setups, &bench)?;
-    let there = look_behind(&servers, &setups, &bench)?;
+    let there = probe_remote(&servers, &setups, &bench)?;
     for (setup, cells) in setups.iter_mut().zip(&servers) {
         setup.notes.extend(there.clone());
         if !calibrate(setup, cells, &bench)? {
@@ -148,13 +141,13 @@ fn start(args: &Args) -> Result<ExitCode> {
             return Ok(ExitCode::from(session::EXIT_INTERRUPTED));
         }
     }
-    let plan = |setup| Planned { plan: plan::shuffled(&setup), setup };
+    let plan = |setup| Planned { plan: order::shuffled(&setup), setup };
     let manifest = Manifest { schema: SCHEMA.to_owned(), matrices: setups.into_iter().map(plan).collect() };
     let store = Store::create(&directory, &manifest)?;
     let estimates = manifest.matrices.iter().zip(&servers);
     let estimates = estimates.map(|(planned, cells)| preview::estimate(cells.kind, &planned.setup));
     let (visits, seconds) = estimates.fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    eprintln!("{visits} visits, about {}, into {}", preview::minutes(seconds), setup::shown_path(&directory));
+    eprintln!("{visits} visits, about {}, into {}", preview::minutes(seconds), workspace::shown_path(&directory));
     let visits = vec![Vec::new(); manifest.matrices.len()];
     measure(args, &manifest, visits, store, &servers, &bench)
 }
@@ -174,8 +167,8 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
         client: CpuList::parse(&setup.pinning.client_cpus)?,
     };
     let _lock = setup::lock(args.force)?;
-    let kind_of = |planned: &Planned| KINDS.into_iter().find(|kind| kind.server() == planned.setup.server);
-    let Some(kinds) = manifest.matrices.iter().map(kind_of).collect::<Option<Vec<&dyn Kind>>>() else {
+    let kind_of = |planned: &Planned| subjects::named(&planned.setup.server);
+    let Some(kinds) = manifest.matrices.iter().map(kind_of).collect::<Option<Vec<&Subject>>>() else {
         bail!("the run has a server that is not known here");
     };
     let binaries =
@@ -188,19 +181,19 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
     let setups = || manifest.matrices.iter().map(|planned| &planned.setup);
     let bench = bench(&setups().collect::<Vec<_>>(), &binaries, &placement)?;
     prepare(&servers, setups(), &bench)?;
-    look_behind(&servers, setups(), &bench)?;
+    probe_remote(&servers, setups(), &bench)?;
     let visits = manifest.by_matrix(visits);
     measure(args, &manifest, visits, store, &servers, &bench)
 }
 
 fn ask(
-    kinds: &[&'static dyn Kind],
+    kinds: &[&'static Subject],
     binaries: &Path,
     placement: &Placement,
     growth: Option<&[usize]>,
 ) -> Result<Vec<Cells>> {
     let growth = growth.map(<[usize]>::to_vec);
-    kinds.iter().map(|kind| Cells::ask(*kind, binaries, &placement.server, growth.clone())).collect()
+    kinds.iter().map(|kind| Cells::ask(kind, binaries, &placement.server, growth.clone())).collect()
 }
 
 /// For all matrices, of which there is one; but for the longest warm-up, which some may have, all are decided alike.
@@ -233,18 +226,18 @@ fn refuse_busy(args: &Args, setup: &Setup) -> Result<()> {
     if args.force || setup.profile != RELEASE { Ok(()) } else { quiet::wait() }
 }
 
-/// Where the servers run on another machine: whether what they need is there, and what it is, in a sentence.
-fn look_behind<'a>(
+/// Checks, where the servers run on another machine, that what they need is there, and describes it in a sentence.
+fn probe_remote<'a>(
     servers: &[Cells],
     setups: impl IntoIterator<Item = &'a Setup>,
     bench: &Bench,
 ) -> Result<Option<String>> {
-    let Machine::Behind(prefix) = &bench.machine else { return Ok(None) };
+    let Machine::Remote(prefix) = &bench.machine else { return Ok(None) };
     let mut programs = vec![bench.loadgen.clone()];
     for (cells, setup) in servers.iter().zip(setups) {
         programs.extend(cells.programs(&setup.cells));
     }
-    machine::look(prefix, &programs, &bench.scratch.site()).map(Some)
+    machine::probe(prefix, &programs, &bench.scratch.site()).map(Some)
 }
 
 /// Finds the load that the open loops offer: one closed-loop visit of the reference. `false` when it was interrupted.
@@ -254,13 +247,13 @@ fn calibrate(setup: &mut Setup, cells: &Cells, bench: &Bench) -> Result<bool> {
     }
     let kind = cells.kind;
     let names = [kind.calibration().to_owned()];
-    let workloads = kinds::select(kind, &names, &bench.timing, setup.quick);
+    let workloads = subjects::select(kind, &names, &bench.timing, setup.quick);
     let reference = setup.cells.iter().find(|cell| cell.id == setup.reference);
     let (Some(reference), Some(workload)) = (reference, workloads.first()) else { bail!("nothing to calibrate with") };
     let Some(attempt) = bench.visit(cells, reference, workload) else { return Ok(false) };
     match attempt.measured {
         Some(measured) if !attempt.flags.iter().copied().any(Flag::is_fatal) => {
-            kinds::calibrate(kind, &mut setup.workloads, measured.throughput_rps, &bench.timing);
+            subjects::calibrate(kind, &mut setup.workloads, measured.throughput_rps, &bench.timing);
             Ok(!bench.interrupts.are_pending())
         }
         failed => {
@@ -292,7 +285,7 @@ fn measure(
         None => None,
     };
     if let Some(name) = &args.save_baseline {
-        println!("baseline {name}: {}", setup::shown_path(&baseline::save(&directory, name)?));
+        println!("baseline {name}: {}", workspace::shown_path(&baseline::save(&directory, name)?));
     }
     Ok(judged.unwrap_or(code))
 }

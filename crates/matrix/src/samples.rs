@@ -1,11 +1,11 @@
 //! Made-up runs for tests.
 
-use super::{
-    analysis,
-    model::{Arrivals, Cell, Git, Host, Pinning, RELEASE, Role, Setup, Summary, Workload},
-    plan,
+use results::{
+    Arrivals, Cell, Connection, Git, Host, Pinning, RELEASE, Role, Setup, Summary, Workload,
     record::{HostDuring, Measured, Planned, ServerCost, Visit},
 };
+
+use crate::{judge::analysis, plan::order};
 
 pub(crate) fn cell(id: &str, role: Role, driver: Option<&str>) -> Cell {
     Cell {
@@ -14,6 +14,11 @@ pub(crate) fn cell(id: &str, role: Role, driver: Option<&str>) -> Cell {
         role,
         server: id.split('/').next().unwrap_or(id).to_owned(),
         factors: driver.map(|driver| ("driver".to_owned(), driver.to_owned())).into_iter().collect(),
+        connection: match driver {
+            Some("blocking") => Some(Connection::Thread),
+            Some("pool") => Some(Connection::Worker),
+            _ => driver.map(|_| Connection::Loop),
+        },
         description: String::new(),
         version: None,
         command: String::new(),
@@ -145,7 +150,7 @@ pub(crate) fn visit() -> Visit {
 pub(crate) fn summary() -> Summary {
     let mut setup = setup();
     setup.cells[3].version = Some("Redis server v=7.0.15 sha=0".to_owned());
-    let planned = Planned { plan: plan::shuffled(&setup), setup };
+    let planned = Planned { plan: order::shuffled(&setup), setup };
     let visits: Vec<Visit> = (planned.setup.selected())
         .map(|(cell, workload)| {
             let mut measured = measured(4.0);

@@ -2,18 +2,20 @@
 
 use std::path::PathBuf;
 
+use results::{
+    Remote, Report, SCHEMA,
+    record::{CpuSource, Latency, Manifest, Planned, ProcessDuring, Visit, Window},
+};
 use schemars::{Schema, schema_for};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    analysis,
-    compare::{self, Changes},
-    model::{Remote, Report, SCHEMA},
-    plan,
-    record::{CpuSource, Latency, Manifest, Planned, ProcessDuring, Visit, Window},
+use crate::{
+    commands::compare::{self, Changes},
+    judge::analysis,
+    plan::order,
+    run::syscalls::Count,
     samples,
-    syscalls::Count,
 };
 
 /// Set to write the schemas anew after a change of the types.
@@ -84,7 +86,7 @@ fn run() -> (Manifest, Vec<Visit>) {
     setup.remote =
         Some(Remote { prefix: vec!["ssh".to_owned(), "host".to_owned()], host: "10.0.0.1".parse().unwrap() });
     setup.time_budget_s = Some(60.0);
-    let planned = Planned { plan: plan::shuffled(&setup), setup };
+    let planned = Planned { plan: order::shuffled(&setup), setup };
     let mut visits = Vec::new();
     for (block, slots) in (0..).zip(&planned.plan) {
         for (slot, due) in (0..).zip(slots) {
@@ -113,9 +115,7 @@ fn what_is_written_follows_the_schemas() {
     let count = Count { matrix, cell, workload, per_request: calls, failure: None };
     check("syscalls", &count);
     let report = analysis::with_counts(&manifest, &[visits], &[count]);
-    assert!(
-        report.matrices[0].results.iter().any(|result| !matches!(result.outcome, super::model::Outcome::NotRun { .. }))
-    );
+    assert!(report.matrices[0].results.iter().any(|result| !matches!(result.outcome, results::Outcome::NotRun { .. })));
     check("summary", &report);
     check("comparison", &compare::changes(&report, &report));
 }

@@ -7,16 +7,17 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use results::{
+    Report, SCHEMA,
+    record::{Manifest, Visit},
+};
 use serde::de::DeserializeOwned;
 
-use super::{
-    compare::{self, Changes},
-    model::{Report, SCHEMA},
-    record::{Manifest, Visit},
-    syscalls::Count,
-    tidy,
+use crate::{
+    commands::compare::{self, Changes},
+    run::syscalls::Count,
+    tidy, usage,
 };
-use crate::usage;
 
 const MANIFEST: &str = "manifest.json";
 const VISITS: &str = "visits.jsonl";
@@ -36,7 +37,7 @@ const LOGS: &str = "server-logs";
 /// The end of a server's log; a talkative one must not fill the disk.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
-/// What a run can be analysed again from.
+/// Files from which a run can be analysed again.
 pub(crate) const KEPT: [&str; 4] = [MANIFEST, VISITS, SYSCALLS, SUMMARY];
 
 pub(crate) struct Store {
@@ -137,13 +138,13 @@ impl Store {
     }
 }
 
-/// What a comparison with a baseline came to, beside the run.
+/// Writes a comparison with a baseline, beside the run.
 pub(crate) fn write_comparison(directory: &Path, changes: &Changes) -> Result<()> {
     write(&directory.join(COMPARISON), &serde_json::to_string_pretty(changes)?)?;
     write(&directory.join(COMPARISON_TEXT), &compare::text(changes))
 }
 
-/// What was counted so far; a torn last line is none.
+/// Reads what was counted so far; a torn last line is none.
 pub(crate) fn counts(directory: &Path) -> Result<Vec<Count>> {
     let path = directory.join(SYSCALLS);
     if !path.exists() {
@@ -230,14 +231,13 @@ pub fn check(directory: &Path) -> Result<Report> {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{plan, record::Planned, samples},
-        *,
-    };
+    use results::record::Planned;
+
+    use crate::{plan::order, samples, store::*};
 
     fn manifest() -> Manifest {
         let setup = samples::setup();
-        let matrices = vec![Planned { plan: plan::shuffled(&setup), setup }];
+        let matrices = vec![Planned { plan: order::shuffled(&setup), setup }];
         Manifest { schema: SCHEMA.to_owned(), matrices }
     }
 
@@ -261,8 +261,8 @@ mod tests {
     /// The visits that a run makes from what it has, in order: valid at once, but every fifth one only when repeated.
     fn to_the_end(manifest: &Manifest, made: Vec<Visit>) -> Vec<Visit> {
         let mut visits = manifest.by_matrix(made);
-        let (mut turn, mut order) = (plan::Turn::default(), Vec::new());
-        while let Some((next, due)) = plan::next_of_run(manifest, &visits, turn) {
+        let (mut turn, mut order) = (order::BlockOfMatrix::default(), Vec::new());
+        while let Some((next, due)) = order::next_of_run(manifest, &visits, turn) {
             turn = next;
             let planned = &manifest.matrices[turn.matrix];
             let slot = &planned.plan[turn.block][due.slot as usize];
@@ -293,7 +293,7 @@ mod tests {
             setup.cells.truncate(3);
             setup
         };
-        let planned = |setup| Planned { plan: plan::shuffled(&setup), setup };
+        let planned = |setup| Planned { plan: order::shuffled(&setup), setup };
         let matrices = vec![planned(setup("http-server", 1)), planned(setup("kvcache", 2))];
         let manifest = Manifest { schema: SCHEMA.to_owned(), matrices };
         let whole = to_the_end(&manifest, Vec::new());

@@ -1,12 +1,12 @@
 //! `visits.csv`: one row per figure of each visit that counts, so that any tool can group and plot them.
 
 use csv::Writer;
-
-use super::{
-    model::Flag,
-    plan::counting,
+use results::{
+    Flag,
     record::{Latency, Manifest, Visit},
 };
+
+use crate::plan::order::counting;
 
 const HEADER: [&str; 9] = ["matrix", "cell", "workload", "block", "attempt", "valid", "flags", "metric", "value"];
 
@@ -104,20 +104,19 @@ fn quantiles(latency: &Latency) -> [(&'static str, f64); 6] {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{model, plan, record::Planned, samples},
-        *,
-    };
+    use results::{self, record::Planned};
+
+    use crate::{plan::order, samples, tidy::*};
 
     #[test]
     fn every_row_is_a_figure_of_the_attempt_that_counts() {
         let setup = samples::setup();
-        let planned = Planned { plan: plan::shuffled(&setup), setup };
+        let planned = Planned { plan: order::shuffled(&setup), setup };
         let slot = &planned.plan[0][0];
         let (cell, workload) = (slot.cell.clone(), slot.workload.clone());
         let first = Visit { valid: false, flags: vec![Flag::Noisy], cell, workload, ..samples::visit() };
         let second = Visit { attempt: 2, valid: true, flags: Vec::new(), ..first.clone() };
-        let manifest = Manifest { schema: model::SCHEMA.to_owned(), matrices: vec![planned] };
+        let manifest = Manifest { schema: results::SCHEMA.to_owned(), matrices: vec![planned] };
         let text = rows(&manifest, &[vec![first, second]]);
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
         assert!(lines.iter().all(|fields| fields.len() == lines[0].len()), "{text}");

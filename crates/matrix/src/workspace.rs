@@ -1,15 +1,13 @@
-//! Where the workspace is, what it is made of, and how its commands are run.
+//! The workspace: its directory, its packages, and its commands.
 
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::SystemTime,
 };
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-
-/// What users run.
-pub const PROGRAMS: [&str; 6] = ["fileserver", "http-server", "kvcache", "loadgen", "mq-server", "zerocopy"];
 
 /// The part of `cargo metadata --no-deps` that is used here.
 #[derive(Debug, Deserialize)]
@@ -73,4 +71,15 @@ pub fn first_line(program: &str, args: &[&str]) -> Option<String> {
     let stream = if output.stdout.is_empty() { output.stderr } else { output.stdout };
     let text = String::from_utf8_lossy(&stream);
     text.lines().next().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned)
+}
+
+/// Returns the time, RFC 3339, UTC, to the second.
+pub(crate) fn now_utc() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// Returns a path as the user would type it: relative to the current directory where it is below it.
+pub(crate) fn shown_path(path: &Path) -> String {
+    let relative = std::env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
+    relative.as_deref().unwrap_or(path).display().to_string()
 }

@@ -1,4 +1,4 @@
-//! What is drawn as a curve beside the percentiles: the distribution, the load, the time within a visit.
+//! Curves beside the percentiles: the distribution, the load, the time within a visit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use super::Interval;
 pub struct Bucket {
     /// Lower bound, microseconds.
     pub us: f64,
-    /// Of all requests, 0 to 1; never 0.
+    /// Share of all requests, 0 to 1; never 0.
     pub share: f64,
 }
 
@@ -25,11 +25,11 @@ pub fn bucket_end(us: f64) -> f64 {
 /// One offered load of a sweep, medians over visits with their intervals.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct LoadPoint {
-    /// Of the capacity that the same visit measured in a closed loop, 0 to 1.
+    /// Share of the capacity that the same visit measured in a closed loop, 0 to 1.
     pub share: f64,
     pub offered_rps: f64,
     pub served_rps: f64,
-    /// Whether the server kept up in at least half of the visits.
+    /// True if the server kept up in at least half of the visits.
     pub is_served: bool,
     /// Response time, from the scheduled send, microseconds.
     pub p50: Interval,

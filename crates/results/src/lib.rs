@@ -1,4 +1,4 @@
-//! What `bench-matrix` knows and the report reads: the setup, and `summary.json`. What only the engine reads back
+//! Data that `bench-matrix` writes and the report reads: the setup, and `summary.json`. What only the engine reads back
 //! (the plan, the single visits) is in [`record`].
 //!
 //! Plain data; nothing here measures, computes or draws. `docs/benchmarking.md` describes the files in prose.
@@ -18,7 +18,10 @@ pub mod warnings;
 
 pub use self::{
     curves::{BUCKETS_PER_DECADE, Bucket, LoadPoint, bucket_end},
-    setup::{Arrivals, Cell, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup, Workload},
+    setup::{
+        Arrivals, Cell, Connection, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup,
+        Workload,
+    },
     summary::{
         BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Interval, LatencyFigures,
         Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, SecondaryFigures, Summary, Topic, WindowPoint,

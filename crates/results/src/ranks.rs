@@ -8,7 +8,7 @@ const TAIL: f64 = 0.025;
 /// Fewer values cannot have a 95 % interval: even their whole range holds the median less often.
 const FULL_COVERAGE_MIN: u32 = 6;
 
-/// How often the interval from so many blocks holds the true median, in per cent: 95, or what their range has.
+/// Returns how often the interval from so many blocks holds the true median, in per cent: 95, or what their range has.
 pub fn coverage_percent(blocks: u32) -> f64 {
     match blocks {
         0 => 0.0,
@@ -17,7 +17,7 @@ pub fn coverage_percent(blocks: u32) -> f64 {
     }
 }
 
-/// What the intervals of so many blocks are called: `95 % interval`, `range of 3 blocks (a 75 % interval)`.
+/// Returns the name of the intervals of so many blocks: `95 % interval`, `range of 3 blocks (a 75 % interval)`.
 pub fn interval_name(blocks: u32) -> String {
     match blocks {
         0 | 1 => "figure of the only block (no interval)".to_owned(),

@@ -15,7 +15,7 @@ pub struct Manifest {
     pub matrices: Vec<Planned>,
 }
 
-/// What is to be measured of one server.
+/// Plan of one server's measurements.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct Planned {
     pub setup: Setup,
@@ -67,23 +67,23 @@ pub struct Visit {
     /// From starting the server until it was ready; absent where it never was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_s: Option<f64>,
-    /// Whether the figures may be used: measured, and no flag that [`Flag::is_invalid`].
+    /// True if the figures may be used: measured, and no flag that [`Flag::is_invalid`].
     pub valid: bool,
     pub flags: Vec<Flag>,
-    /// Why there are no figures (`server did not start: …`), or what else went wrong (`server exited with 1`).
+    /// Reason that there are no figures (`server did not start: …`), or what else went wrong (`server exited with 1`).
     pub failure: Option<String>,
     pub measured: Option<Measured>,
     pub host: HostDuring,
 }
 
-/// What the load generator measured in one visit.
+/// Figures of the load generator from one visit.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct Measured {
     pub duration_s: f64,
-    /// How long it warmed up before; absent where the generator was not told to, and in older runs.
+    /// Time of the warm-up before; absent where the generator was not told to, and in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup_s: Option<f64>,
-    /// Whether the load was steady when the warm-up ended; absent where that was a fixed time.
+    /// True if the load was steady when the warm-up ended; absent where that was a fixed time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup_steady: Option<bool>,
     pub requests: u64,
@@ -95,7 +95,7 @@ pub struct Measured {
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub throughput_rps: f64,
-    /// What the server's process cost.
+    /// Cost of the server's process.
     pub server: Option<ServerCost>,
     /// Generator CPU per request, and its split where the generator gave one.
     pub client_cpu_us: f64,
@@ -108,16 +108,16 @@ pub struct Measured {
     pub response: Option<Latency>,
     /// From the actual send.
     pub service: Option<Latency>,
-    /// What the server's process did from before the warm-up to the end of the load.
+    /// Counters of the server's process from before the warm-up to the end of the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessDuring>,
     /// The warm-up and the slice in windows of 100 ms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<Window>,
-    /// How late the generator was with requests that it could have sent, 99th percentile; open loop only.
+    /// Delay of the generator with requests that it could have sent, 99th percentile; open loop only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag_p99_us: Option<f64>,
-    /// What storing the keys added to the server's resident set, per key; where it must keep them all.
+    /// Bytes that storing the keys added to the server's resident set, per key; where it must keep them all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_key: Option<f64>,
     /// Gets that found their key; where a miss is no error.
@@ -126,7 +126,7 @@ pub struct Measured {
     /// Steps of a load sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
-    /// What the generator had to say, or empty.
+    /// Remark of the generator, or empty.
     pub note: String,
 }
 
@@ -168,7 +168,7 @@ pub struct ProcessDuring {
     pub peak_rss_bytes: u64,
 }
 
-/// Where a CPU time comes from.
+/// Source of a CPU time.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CpuSource {
@@ -206,7 +206,7 @@ pub struct Latency {
     pub histogram: String,
 }
 
-/// What else the machine did during one visit, from /proc/stat.
+/// Load of the machine by others during one visit, from /proc/stat.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct HostDuring {
     /// Fraction of all cores' time that the hypervisor took.
@@ -217,7 +217,7 @@ pub struct HostDuring {
 }
 
 impl Visit {
-    /// Whether there are figures worth showing, flagged or not.
+    /// True if there are figures worth showing, flagged or not.
     pub fn is_usable(&self) -> bool {
         self.measured.is_some() && !self.flags.iter().copied().any(Flag::is_fatal)
     }
@@ -226,7 +226,7 @@ impl Visit {
 /// One step of one visit.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct Step {
-    /// Of the capacity, 1.0 for all of it.
+    /// Share of the capacity, 1.0 for all of it.
     pub share: f64,
     pub offered_rps: f64,
     pub served_rps: f64,

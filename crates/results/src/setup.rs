@@ -1,4 +1,4 @@
-//! What was decided or found before measuring, and what may be wrong with a visit.
+//! Decisions and findings before measuring, and what may be wrong with a visit.
 
 use std::collections::BTreeMap;
 
@@ -30,9 +30,9 @@ pub struct Setup {
     /// A visit warms up until the load is steady, at most this long; `None` is a fixed time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_warmup_s: Option<f64>,
-    /// How often an invalid visit is repeated at the end of its block.
+    /// Number of times that an invalid visit is repeated at the end of its block.
     pub retries_max: u32,
-    /// What the run was to take at most.
+    /// Limit of the run's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_budget_s: Option<f64>,
     /// A repeat must leave all visits of the matrix expected to take at most this long; `None` is no limit.
@@ -45,7 +45,7 @@ pub struct Setup {
     /// Combinations that were selected and cannot run, with the reason.
     pub not_run: Vec<NotRun>,
     pub pinning: Pinning,
-    /// Where the servers ran, if they were not started here.
+    /// Place of the servers, if they were not started here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<Remote>,
     /// System calls are counted in a pass of their own.
@@ -69,7 +69,7 @@ impl Setup {
         pairs.filter(|(cell, workload)| cell.is_selected_for(workload))
     }
 
-    /// Why a combination was not run, if it was not.
+    /// Returns why a combination was not run, if it was not.
     pub fn why_not(&self, cell: &str, workload: &str) -> Option<&str> {
         let not_run = self.not_run.iter().find(|not_run| not_run.cell == cell && not_run.workload == workload)?;
         Some(&not_run.reason)
@@ -94,9 +94,9 @@ fn release() -> String {
 /// Figures that are quoted, not measured, to stand beside ours.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct Quotes {
-    /// Where they come from, and what they are.
+    /// Origin of the figures, and what they are.
     pub source: String,
-    /// What those rows were measured under that name none.
+    /// Workload of the rows that name none.
     pub workload: String,
     pub rows: Vec<Quote>,
 }
@@ -106,7 +106,7 @@ pub struct Quotes {
 pub struct Quote {
     /// [`Cell::id`] of what answers to it here.
     pub cell: String,
-    /// What it was called there.
+    /// Name that it had there.
     pub name: String,
     /// The workload of ours that answers to what was asked there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,7 +127,7 @@ pub struct Quote {
 pub struct Git {
     /// Abbreviated commit, or `unknown` outside a repository.
     pub sha: String,
-    /// Whether tracked files differed from that commit.
+    /// True if tracked files differed from that commit.
     pub dirty: bool,
 }
 
@@ -143,9 +143,12 @@ pub struct Cell {
     pub server: String,
     /// The level of each factor (`driver` → `uring`); empty for peers and the null server.
     pub factors: BTreeMap<String, String>,
+    /// Place of a connection while it is served, of a server that has drivers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<Connection>,
     /// One line on what it is.
     pub description: String,
-    /// What the program says its version is; peers only.
+    /// Version that the program prints; peers only.
     pub version: Option<String>,
     /// The exact command; `SITE`, `CONF`, `BYTES` and `…` stand for the temporary site, configuration, body size and
     /// what the workload [adds](Workload::adds).
@@ -157,13 +160,27 @@ pub struct Cell {
     pub only_under: Option<Vec<String>>,
 }
 
+/// Place of a connection while it is served, as a driver says it of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connection {
+    /// A thread of its own.
+    Thread,
+    /// One of a fixed number of threads.
+    Worker,
+    /// An event loop with many others.
+    Loop,
+    /// A task of its own on a runtime.
+    Task,
+}
+
 impl Cell {
     fn is_selected_for(&self, workload: &Workload) -> bool {
         self.only_under.as_ref().is_none_or(|names| names.contains(&workload.name))
     }
 }
 
-/// What a cell is in the comparison.
+/// Role of a cell in the comparison.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -186,12 +203,12 @@ pub struct Workload {
     pub title: String,
     /// Two short lines for narrow column heads: `128 B`, `c64`.
     pub short: [String; 2],
-    /// Of a body, or of a cache's value.
+    /// Size of a body, or of a cache's value.
     pub body_bytes: u64,
     /// Keys stored before the load begins; `None` where there is nothing to store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<u32>,
-    /// How many answers are hashed before the load begins, of a collection each document: under load only lengths are compared.
+    /// Number of answers that are hashed before the load begins, of a collection each document: under load only lengths are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<u32>,
     /// Each connection makes so many requests, sleeps after each, and then the visit is over; `None` is a slice of time.
@@ -205,7 +222,7 @@ pub struct Workload {
     /// Requests outstanding per connection.
     pub pipeline: u32,
     pub arrivals: Arrivals,
-    /// What servers of ours are started with under this workload only.
+    /// Arguments that servers of ours are started with under this workload only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adds: Vec<String>,
     /// The exact load generator command; `ADDR` and `PID` stand for what differs from visit to visit.
@@ -226,13 +243,13 @@ impl Workload {
         self.arrivals == Arrivals::LoadSweep
     }
 
-    /// What is stored, or asked for, before the load begins.
+    /// Returns the number of what is stored, or asked for, before the load begins.
     pub fn prepared(&self) -> Option<u32> {
         self.keys.or(self.documents)
     }
 }
 
-/// What decides when the next request is sent.
+/// Decision when the next request is sent.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Arrivals {
@@ -243,7 +260,7 @@ pub enum Arrivals {
         rate_rps: f64,
         /// `rate_rps` over `capacity_rps`.
         fraction: f64,
-        /// What the reference served in the closed loop of the calibration visit.
+        /// Throughput of the reference in the closed loop of the calibration visit.
         capacity_rps: f64,
     },
     /// Schedules at rising shares of what the same visit measured in a closed loop just before: where a server ends.
@@ -272,7 +289,7 @@ pub struct Pinning {
 /// Servers behind a command: on another host, or in another network namespace.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, JsonSchema)]
 pub struct Remote {
-    /// What a shell is started with there: `ssh host`, `ip netns exec ns1`.
+    /// Command that a shell is started with there: `ssh host`, `ip netns exec ns1`.
     pub prefix: Vec<String>,
     /// The address on which the servers listen and the generator finds them.
     pub host: std::net::IpAddr,
@@ -287,7 +304,7 @@ pub struct Host {
     pub memory_bytes: u64,
     pub governor: Option<String>,
     pub smt: Option<String>,
-    /// Whether the CPU reports a hypervisor.
+    /// True if the CPU reports a hypervisor.
     pub virtual_machine: bool,
     /// Vulnerability → state, for those that affect this CPU.
     pub mitigations: BTreeMap<String, String>,
@@ -302,12 +319,12 @@ pub struct Host {
     pub open_files_hard: u64,
     /// One-minute load average when the run began.
     pub load1: f64,
-    /// Whether the processor counts instructions for us, in words.
+    /// Describes if the processor counts instructions for us.
     #[serde(default)]
     pub instruction_counter: Option<String>,
 }
 
-/// Why to look twice at a visit.
+/// Reason to look twice at a visit.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Flag {
@@ -356,13 +373,13 @@ impl Flag {
         }
     }
 
-    /// Whether a visit with this flag is repeated and, if it stays, is marked in every picture.
+    /// True if a visit with this flag is repeated and, if it stays, is marked in every picture.
     /// The others are remarks: a closed loop is meant to saturate something.
     pub fn is_invalid(self) -> bool {
         matches!(self, Self::Errors | Self::Failed | Self::Lag | Self::Noisy)
     }
 
-    /// Whether the figures may still be shown (marked): a visit with errors has no throughput.
+    /// True if the figures may still be shown (marked): a visit with errors has no throughput.
     pub fn is_fatal(self) -> bool {
         matches!(self, Self::Errors | Self::Failed)
     }

@@ -1,4 +1,4 @@
-//! What a matrix showed.
+//! Summary of a matrix.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct Summary {
     pub noise: Vec<Noise>,
     pub effects: Vec<Effect>,
     pub drift: Vec<Drift>,
-    /// What the verdict sentences are made of, workload by workload.
+    /// Inputs of the verdict sentences, workload by workload.
     pub comparisons: Vec<Comparison>,
     /// One sentence each; show them all.
     pub warnings: Vec<String>,
@@ -100,7 +100,7 @@ pub struct Ratio {
     pub blocks: u32,
 }
 
-/// What is known of one cell under one workload.
+/// Figures of one cell under one workload.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct Figures {
     /// Server CPU per request: the figure that ranks. `None` when the generator gave no server usage.
@@ -124,7 +124,7 @@ pub struct Figures {
     pub server_busy: Option<f64>,
     pub client_busy: f64,
     pub rss_bytes: Option<u64>,
-    /// What storing the keys added to the resident set, per key; where all keys are kept.
+    /// Bytes that storing the keys added to the resident set, per key; where all keys are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_key: Option<Interval>,
     /// Gets that found their key; where a miss is no error.
@@ -154,22 +154,22 @@ pub struct SecondaryFigures {
     /// From a pass of its own (`--syscalls`), with the part of each call.
     pub syscalls_per_request: Option<f64>,
     pub syscalls: BTreeMap<String, f64>,
-    /// Of the server per request, where the processor counts them.
+    /// Instructions of the server per request, where the processor counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions_per_request: Option<f64>,
     /// Seconds per second that a thread of the server could have run and did not.
     pub run_queue_wait: Option<f64>,
-    /// Of the server's process while it was loaded, the warm-up included.
+    /// Counters of the server's process while it was loaded, the warm-up included.
     pub minor_faults: Option<f64>,
     pub major_faults: Option<f64>,
     pub switches_voluntary: Option<f64>,
     pub switches_involuntary: Option<f64>,
     pub peak_rss_bytes: Option<u64>,
-    /// How late the generator was by its own doing; open loop only.
+    /// Delay of the generator by its own doing; open loop only.
     pub lag_p99_us: Option<f64>,
-    /// How long a visit warmed up; absent where the generator was not told to.
+    /// Time that a visit warmed up; absent where the generator was not told to.
     pub warmup_s: Option<f64>,
-    /// Of the visits whose warm-up was to end by itself, those that were not steady at its limit; absent where it was a
+    /// Number of visits whose warm-up was to end by itself that were not steady at its limit; absent where it was a
     /// fixed time.
     pub unsettled_visits: Option<u32>,
     /// Warm-up and slice in windows of 100 ms, over the visits.
@@ -235,7 +235,7 @@ pub struct QuantilePoint {
     pub max_us: f64,
 }
 
-/// How far the reference is from itself.
+/// Distance of the reference from itself.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct Noise {
     pub workload: String,
@@ -262,7 +262,7 @@ impl Noise {
     }
 }
 
-/// What one choice changes, all else equal, over all closed- and open-loop workloads.
+/// Effect of one choice, all else equal, over all closed- and open-loop workloads.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct Effect {
     /// `driver`.

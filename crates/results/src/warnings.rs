@@ -1,4 +1,4 @@
-//! What a reader must know before believing the figures: one sentence each.
+//! Warnings, which a reader must know before believing the figures: one sentence each.
 
 use super::{
     Arrivals, Flag, Outcome, RELEASE, Summary,
@@ -52,7 +52,7 @@ pub fn of(summary: &Summary) -> Vec<String> {
     warnings
 }
 
-/// What a warning is about that has a list of places: from several servers it is one.
+/// Subject of a warning that has a list of places: from several servers it is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Flag(Flag),
@@ -64,7 +64,7 @@ enum Kind {
 #[derive(Clone, Debug)]
 struct OfCells {
     kind: Kind,
-    /// Where it has a number of them.
+    /// Limit of each, where it has a number of them.
     visits: u32,
     /// The largest noise floor in per cent.
     percent: f64,

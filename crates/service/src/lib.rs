@@ -9,7 +9,6 @@
 mod args;
 mod backends;
 mod budget;
-mod choices;
 mod cli;
 mod counters;
 mod host;
@@ -24,7 +23,6 @@ use std::process::ExitCode;
 pub use args::{DriverChoice, Format, Log, ServiceArgs, ShellArgs, Timeouts};
 pub use backends::{Choice, Dimension, Invalid, choice_name};
 pub use budget::{Budget, Reservation};
-pub use choices::UnknownChoice;
 pub use cli::{Cli, Program};
 pub use counters::Counters;
 pub use drivers::{Counts, ScratchPipes, Statistics};

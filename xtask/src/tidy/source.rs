@@ -23,7 +23,7 @@ impl SourceFile {
     }
 }
 
-/// Where a scan is: what ends the token under way.
+/// State of a scan: the token under way.
 enum State {
     Code,
     LineComment,

@@ -2,7 +2,7 @@
 
 use super::{Violation, source::SourceFile};
 
-/// Where `unsafe` may be written.
+/// Directories in which `unsafe` may be written.
 const UNSAFE_ROOMS: [&str; 3] = ["crates/sys/", "crates/drivers/src/uring/", "crates/store/src/packed/"];
 /// Crates that hold such a room cannot forbid unsafe code as a whole.
 const UNSAFE_CRATES: [&str; 3] = ["crates/sys/", "crates/drivers/", "crates/store/"];
@@ -10,8 +10,6 @@ const UNSAFE_CRATES: [&str; 3] = ["crates/sys/", "crates/drivers/", "crates/stor
 const PURE_CRATES: [&str; 3] = ["crates/proto/src/", "crates/wire/src/", "crates/store/src/"];
 const IMPURE_PATHS: [&str; 7] = ["std::net", "std::fs", "libc", "nix", "rustix", "Instant::now", "SystemTime::now"];
 const LINES_MAX: usize = 450;
-/// A comment that belongs to a block stands at most this many lines above it.
-const SAFETY_WITHIN_LINES: usize = 8;
 /// First components of paths that exist on one machine only.
 const MACHINE_DIRECTORIES: [&str; 7] = ["home", "root", "Users", "work", "farm", "mnt", "workspace"];
 
@@ -31,22 +29,6 @@ pub(super) fn crate_roots_forbid_unsafe(file: &SourceFile) -> Vec<Violation> {
         return Vec::new();
     }
     vec![violation(file, 0, "a crate root must say #![forbid(unsafe_code)]".to_owned())]
-}
-
-pub(super) fn unsafe_says_why_it_is_safe(file: &SourceFile) -> Vec<Violation> {
-    let lines: Vec<&str> = file.text.lines().collect();
-    lines_with(&file.code, "unsafe")
-        .filter(|&line| {
-            let code = file.code.lines().nth(line - 1).unwrap_or_default();
-            // Declarations promise nothing: a function's contract is its `# Safety` section, which clippy asks for.
-            code.contains("unsafe {") || code.contains("unsafe impl")
-        })
-        .filter(|&line| {
-            let first = line.saturating_sub(1 + SAFETY_WITHIN_LINES);
-            !lines[first..line].iter().any(|text| text.contains("SAFETY:"))
-        })
-        .map(|line| violation(file, line, "unsafe without a SAFETY: line that names the fact relied on".to_owned()))
-        .collect()
 }
 
 pub(super) fn pure_crates_touch_nothing(file: &SourceFile) -> Vec<Violation> {
@@ -170,17 +152,6 @@ mod tests {
         assert_eq!(lines(rule, "crates/wire/src/lib.rs", "//! Docs.\n#![forbid(unsafe_code)]\n"), NONE);
         assert_eq!(lines(rule, "crates/wire/src/http1.rs", ""), NONE);
         assert_eq!(lines(rule, "crates/sys/src/lib.rs", ""), NONE);
-    }
-
-    #[test]
-    fn unsafe_without_its_reason_is_found() {
-        let rule: Rule = unsafe_says_why_it_is_safe;
-        assert_eq!(lines(rule, "crates/sys/src/a.rs", "let x = unsafe { f() };\n"), [1]);
-        assert_eq!(lines(rule, "crates/sys/src/a.rs", "unsafe impl Send for X {}\n"), [1]);
-        let far = format!("// SAFETY: far away.\n{}unsafe {{ f() }};\n", "g();\n".repeat(SAFETY_WITHIN_LINES + 1));
-        assert_eq!(lines(rule, "crates/sys/src/a.rs", &far), [SAFETY_WITHIN_LINES + 3]);
-        assert_eq!(lines(rule, "crates/sys/src/a.rs", "// SAFETY: f reads nothing.\nunsafe { f() };\n"), NONE);
-        assert_eq!(lines(rule, "crates/sys/src/a.rs", "/// # Safety\npub unsafe fn f() {}\n"), NONE);
     }
 
     #[test]

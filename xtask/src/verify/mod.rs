@@ -20,7 +20,7 @@ use crate::ci;
 
 /// For `--cfg`-free sanitizers a target must be named, or build scripts would be instrumented, too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// What runs without a server as another process, which would not be instrumented.
+/// Crates whose tests run without a server as another process, which would not be instrumented.
 const SANITIZED: [&str; 5] = ["proto", "store", "sys", "wire", "drivers"];
 
 #[derive(Debug, clap::Args)]
@@ -54,10 +54,10 @@ enum Step {
     Faults,
 }
 
-/// How a step ended, if nothing broke.
+/// Outcome of a step, if nothing broke.
 enum Outcome {
     Passed,
-    /// Why it could not run.
+    /// Reason that it could not run.
     Skipped(String),
 }
 

@@ -9,19 +9,19 @@ use anyhow::{Context, Result};
 
 use matrix::workspace::{cargo, metadata, root, run_shown};
 
-/// Where what only verification needs is built: `target/verify`.
+/// Returns the directory in which what only verification needs is built: `target/verify`.
 pub(super) fn directory() -> Result<PathBuf> {
     Ok(metadata()?.target_directory.join("verify"))
 }
 
-/// Whether a program answers at all.
+/// True if a program answers at all.
 pub(super) fn is_installed(program: &str) -> bool {
     let mut probe = Command::new(program);
     probe.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     probe.status().is_ok_and(|status| status.success())
 }
 
-/// Where the runner of the version is that the benches are built with: it refuses any other. Installed when it is missing.
+/// Returns the directory of the runner of the version that the benches are built with: it refuses any other. Installed when it is missing.
 pub(super) fn gungraun_runner() -> Result<PathBuf> {
     let version = locked_version("gungraun")?;
     let root = directory()?.join(format!("gungraun-{version}"));
@@ -46,7 +46,7 @@ fn version_in(lock: &str, package: &str) -> Option<String> {
     lines.nth(1)?.strip_prefix("version = \"")?.strip_suffix('"').map(str::to_owned)
 }
 
-/// What `-Zbuild-std` compiles.
+/// True if there is what `-Zbuild-std` compiles.
 pub(super) fn has_standard_library_sources() -> Result<bool> {
     let output = Command::new("rustc").args(["--print", "sysroot"]).output().context("rustc")?;
     let sysroot = String::from_utf8(output.stdout).context("rustc --print sysroot")?;

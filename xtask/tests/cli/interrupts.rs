@@ -39,7 +39,7 @@ fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
 }
 
-/// Whether a process is left that serves from the place's scratch directory.
+/// True if a process is left that serves from the place's scratch directory.
 fn somebody_serves_from(place: &Place) -> bool {
     let scratch = place.scratch().to_string_lossy().into_owned();
     let processes = fs::read_dir("/proc").unwrap().flatten();

@@ -1,4 +1,4 @@
-//! Where a test's runs lie, and how they are started.
+//! Place of a test's runs, and how they are started.
 
 use std::{
     collections::BTreeSet,

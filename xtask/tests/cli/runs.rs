@@ -1,4 +1,4 @@
-//! What is done with runs once they are made.
+//! Commands on runs that were made.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::place::{Place, TINY};
 
-/// What a run keeps under a name is in the workspace; removed when dropped.
+/// Baseline, which is kept in the workspace; removed when dropped.
 struct Baseline {
     name: String,
 }

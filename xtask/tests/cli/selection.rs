@@ -1,4 +1,4 @@
-//! What would run: nothing is measured here.
+//! Previews: nothing is measured here.
 
 use crate::place::{Place, TINY, measuring};
 

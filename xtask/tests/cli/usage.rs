@@ -1,4 +1,4 @@
-//! What cannot be: one line on standard error, and status 2.
+//! Usage errors: one line on standard error, and status 2.
 
 use nix::fcntl::{Flock, FlockArg};
 

@@ -53,7 +53,7 @@ impl FromStr for DistributionArg {
 /// Reads a trace: a key on each line.
 fn trace(file: &str) -> Result<Trace, String> {
     let text = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
-    Trace::of_lines(&text)
+    Trace::from_lines(&text)
         .ok_or_else(|| format!("{file}: a key on each line is needed, and at most 4294967295 of them"))
 }
 

@@ -145,7 +145,7 @@ fn plan(
     seed: u64,
 ) -> Result<FilePlan, Failure> {
     let plan = FilePlan::new(catalogue, order, miss_ratio, level(args), seed);
-    Ok(plan.map_err(Failure::usage)?.sampling(args.verify.sample))
+    Ok(plan.map_err(Failure::usage)?.with_sample(args.verify.sample))
 }
 
 fn level(args: &FileArgs) -> FileVerify {
@@ -163,7 +163,7 @@ fn self_check<S: FileProtocol>(
     let Ok(bytes @ ..=SELF_CHECK_BYTES_MAX) = usize::try_from(length) else {
         return Ok(Ceiling::Unknown("such long documents take longer than the self-check does"));
     };
-    let plan = plan(args, Catalogue::of_one(length), &KeyDistribution::Uniform, 0.0, run.load.seed)?;
+    let plan = plan(args, Catalogue::with_one(length), &KeyDistribution::Uniform, 0.0, run.load.seed)?;
     let (plan, threads) = (Arc::new(plan), run.load.threads);
     let make_client = |thread| FileClient::<S>::new(Arc::clone(&plan), thread, threads);
     run.ceiling::<_, FileResponder>(FileReply::new(bytes), make_client, interrupt)

@@ -98,7 +98,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
 
     let make_client = |thread| {
         let sampler = Sampler::new(args.verify.sample, args.load.seed, thread);
-        HttpClient::new(&requests, args.verify.level(deepest(args)), thread).sampling(sampler)
+        HttpClient::new(&requests, args.verify.level(deepest(args)), thread).with_sampler(sampler)
     };
     let reply = HttpReply::new(SELF_CHECK_BODY_BYTES);
     let ceiling = run.ceiling::<_, HttpResponder>(reply, self_check_client, &interrupt)?;

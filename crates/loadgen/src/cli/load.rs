@@ -257,6 +257,6 @@ impl LoadArgs {
     /// Opens the process of `--server-pid`.
     pub(super) fn server(&self) -> anyhow::Result<Option<ServerProbe>> {
         let probe = self.server_pid.map(ServerProbe::open).transpose().context("--server-pid")?;
-        Ok(if self.no_instructions { probe } else { probe.map(ServerProbe::counting_instructions) })
+        Ok(if self.no_instructions { probe } else { probe.map(ServerProbe::with_instructions) })
     }
 }

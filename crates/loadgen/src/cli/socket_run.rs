@@ -132,7 +132,7 @@ impl<'a> SocketRun<'a> {
 fn error_class(error: &io::Error, load: &Load) -> ErrorClass {
     match Errno::from_io_error(error) {
         Some(Errno::AGAIN) => ErrorClass::ConnectTimeout,
-        Some(errno) => ErrorClass::of_connect(errno),
+        Some(errno) => ErrorClass::from_connect_error(errno),
         None if error.kind() == io::ErrorKind::TimedOut => ErrorClass::ConnectTimeout,
         None if load.tls.is_some() => ErrorClass::Tls,
         None => ErrorClass::ConnectFailed,

@@ -8,7 +8,7 @@ use super::window::Window;
 use crate::clock::{self, Nanos};
 
 /// CPU time, and how much of it was the kernel's.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct CpuTime {
     pub total: Nanos,
     /// Part of [`Self::total`]. The kernel samples the mode in which a thread runs, some hundred times a second.
@@ -25,13 +25,13 @@ impl AddAssign for CpuTime {
 /// CPU clock of this thread at the edges. A sleeping thread notices them late, but then its clock has stood still.
 #[derive(Default)]
 pub(crate) struct CpuWindow {
-    start: Option<Reading>,
-    end: Option<Reading>,
+    start: Option<ThreadClocks>,
+    end: Option<ThreadClocks>,
 }
 
 /// Clocks of a thread at one moment.
 #[derive(Clone, Copy, Debug, Default)]
-struct Reading {
+struct ThreadClocks {
     /// Exact to the nanosecond.
     total: Nanos,
     user: Nanos,
@@ -41,19 +41,19 @@ struct Reading {
 impl CpuWindow {
     pub(crate) fn note(&mut self, window: &Window, now: Nanos) {
         if self.start.is_none() && window.has_started(now) {
-            self.start = Some(Reading::now());
+            self.start = Some(ThreadClocks::now());
         }
         if self.end.is_none() && window.has_ended(now) {
-            self.end = Some(Reading::now());
+            self.end = Some(ThreadClocks::now());
         }
     }
 
     pub(crate) fn used(&self) -> CpuTime {
-        Reading::between(self.start.unwrap_or_default(), self.end.unwrap_or_default())
+        ThreadClocks::between(self.start.unwrap_or_default(), self.end.unwrap_or_default())
     }
 }
 
-impl Reading {
+impl ThreadClocks {
     fn now() -> Self {
         let (user, system) = clock::thread_cpu_modes();
         Self { total: clock::thread_cpu(), user, system }
@@ -80,17 +80,20 @@ mod tests {
 
     #[test]
     fn the_exact_total_is_divided_as_the_sampled_times_are() {
-        let start = Reading { total: 1_000, user: 5_000, system: 7_000 };
-        let end = Reading { total: 9_000, user: 8_000, system: 8_000 };
-        assert_eq!(Reading::between(start, end), CpuTime { total: 8_000, system: 2_000 });
+        let start = ThreadClocks { total: 1_000, user: 5_000, system: 7_000 };
+        let end = ThreadClocks { total: 9_000, user: 8_000, system: 8_000 };
+        assert_eq!(ThreadClocks::between(start, end), CpuTime { total: 8_000, system: 2_000 });
         // Too short for the kernel to have looked.
-        assert_eq!(Reading::between(start, Reading { total: 1_500, ..start }), CpuTime { total: 500, system: 0 });
+        assert_eq!(
+            ThreadClocks::between(start, ThreadClocks { total: 1_500, ..start }),
+            CpuTime { total: 500, system: 0 }
+        );
         // A window that never opened or never closed.
-        assert_eq!(Reading::between(end, Reading::default()), CpuTime::default());
+        assert_eq!(ThreadClocks::between(end, ThreadClocks::default()), CpuTime::default());
     }
 
     #[test]
-    fn work_of_our_own_is_no_work_of_the_kernel() {
+    fn user_time_is_not_counted_as_kernel_time() {
         let window = Window::default();
         window.open(0);
         let mut cpu = CpuWindow::default();

@@ -24,7 +24,7 @@ use super::tls::Tls;
 use crate::clock;
 
 /// Address of a server.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     Tcp(SocketAddr),
     Unix(PathBuf),
@@ -106,7 +106,7 @@ impl Endpoint {
         }
         match self {
             Self::Tcp(address) => self.connect_in_time(address, source, timeout).map(drop),
-            // Decided at once. A blocking attempt would wait for ever on a full queue, which is still somebody's.
+            // Decided at once. A blocking attempt would wait for ever on a full queue, which belongs to a server all the same.
             Self::Unix(_) => self.connect(ConnectOptions::default()).map(drop).map_err(Into::into),
         }
     }
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_comes_from_its_source_and_its_port_is_chosen_last() {
+    fn a_connection_comes_from_its_source_address() {
         use nix::sys::socket::GetSockOpt as _;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let endpoint = Endpoint::Tcp(listener.local_addr().expect("bound"));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_understood_or_refused() {
+    fn addresses_are_parsed_or_refused() {
         for text in ["127.0.0.1:6379", "[::1]:6379", "unix:/run/x.sock"] {
             assert_eq!(Endpoint::parse(text).expect(text).to_string(), text);
         }

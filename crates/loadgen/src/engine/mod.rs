@@ -56,7 +56,7 @@ pub use self::{
     steady::WarmUp,
     tally::{LATENCY_NANOS_MAX, Tally},
     timeline::{Interval, Timeline},
-    tls::{Tls, TlsError, Trust, advice as tls_advice},
+    tls::{Tls, TlsError, Trust, certificate_advice as tls_advice},
 };
 use self::{
     steady::Steadiness,
@@ -70,7 +70,7 @@ use crate::{
 };
 
 /// Interval at which the main thread checks the interrupt flag and reports progress.
-const OBSERVE_EVERY: Nanos = 50 * MILLISECOND;
+const OBSERVE_INTERVAL: Nanos = 50 * MILLISECOND;
 
 /// Drives `endpoint` until the limit, or until `interrupt` is set, and reports progress to `observe`.
 pub fn run<P: ClientProtocol>(
@@ -114,8 +114,9 @@ pub fn run<P: ClientProtocol>(
         drop(done_sender);
         barrier.wait();
         let slices = &slices.1;
-        let conductor = Conductor { load, window, live, interrupt, done: &done, running: threads, slices, timeline };
-        let course = conductor.conduct(barrier, server, &mut observe);
+        let coordinator =
+            Coordinator { load, window, live, interrupt, done: &done, running: threads, slices, timeline };
+        let course = coordinator.run(barrier, server, &mut observe);
         let reports = handles.into_iter().map(|handle| handle.join().map_err(|_| EngineError::Panicked)?);
         let reports = reports.collect::<Result<Vec<_>, _>>()?;
         let lanes = load.connections.saturating_mul(load.pipeline);
@@ -124,7 +125,7 @@ pub fn run<P: ClientProtocol>(
 }
 
 /// Main thread's part: it sets the edges of the window, and takes the readings that belong exactly there.
-struct Conductor<'a> {
+struct Coordinator<'a> {
     load: &'a Load,
     window: &'a Window,
     live: &'a LiveStats,
@@ -136,7 +137,7 @@ struct Conductor<'a> {
     timeline: Option<Timeline>,
 }
 
-struct Course {
+struct RunCourse {
     warm_up: WarmUp,
     opened: Nanos,
     window: Nanos,
@@ -145,13 +146,13 @@ struct Course {
     was_interrupted: bool,
 }
 
-impl Conductor<'_> {
-    fn conduct(
+impl Coordinator<'_> {
+    fn run(
         mut self,
         barrier: &Barrier,
         server: Option<&ServerProbe>,
         observe: &mut impl FnMut(&LiveStats),
-    ) -> Course {
+    ) -> RunCourse {
         let read_before = || server.and_then(|server| server.read_before().ok());
         let (before, start);
         let mut warm_up = WarmUp::default();
@@ -187,7 +188,7 @@ impl Conductor<'_> {
         // Let requests in flight end, in bounded time, so that their failures are seen.
         self.wait_until(Nanos::MAX, observe);
         let was_interrupted = self.interrupt.load(Ordering::Relaxed);
-        Course {
+        RunCourse {
             warm_up,
             opened: start,
             window: end - start,
@@ -213,7 +214,8 @@ impl Conductor<'_> {
             passed += steady::WIDTH;
             self.wait_until(origin + passed, observe);
             let (reading, now) = (self.live.read(), clock::now());
-            let window = steady::Window::of(&reading.since(&before), now.saturating_sub(read_at), self.load.pacing);
+            let window =
+                steady::WindowFigures::new(&reading.since(&before), now.saturating_sub(read_at), self.load.pacing);
             let is_steady = steadiness.push(window);
             (before, read_at) = (reading, now);
             let may_end = origin + passed >= least && is_steady;
@@ -238,7 +240,7 @@ impl Conductor<'_> {
                 return;
             }
             self.collect();
-            match self.done.recv_timeout(Duration::from_nanos((deadline - now).min(OBSERVE_EVERY))) {
+            match self.done.recv_timeout(Duration::from_nanos((deadline - now).min(OBSERVE_INTERVAL))) {
                 Ok(()) => self.running -= 1,
                 Err(RecvTimeoutError::Timeout) => observe(self.live),
                 Err(RecvTimeoutError::Disconnected) => self.running = 0,
@@ -255,7 +257,7 @@ impl Conductor<'_> {
 }
 
 fn merge<P: ClientProtocol>(
-    course: Course,
+    course: RunCourse,
     rest: &Receiver<Box<Slice>>,
     mut reports: Vec<ThreadReport<P>>,
     log_size: Option<usize>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Nanos;
 
 /// Source of the pace.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub enum Pacing {
     /// The replies: each one lets the next request go.
     Closed,
@@ -26,7 +26,7 @@ pub enum Arrivals {
 }
 
 /// End of a load.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Limit {
     Duration(Duration),
     Requests(u64),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_offers_half_of_what_the_full_rate_would_and_then_all_of_it() {
+    fn a_ramp_grows_linearly_to_the_full_rate() {
         for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
             let mut schedule = Schedule::new(arrivals, 10_000.0, 4 * SECOND, 0, 42, 0, 1);
             let mut within = [0_i32; 6];

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_negative_is_reflected_about_half_the_mean() {
+    fn negative_pauses_are_reflected_about_half_the_mean() {
         let pauses = drawn(100, 100, 100_000);
         assert!(pauses.iter().all(|&pause| pause > 0.0));
         // E = μ + ∫ over x ≤ 0 of (μ − 2x)φ = μ(1 + Φ(−1)) − 2μΦ(−1) + 2σφ(1), with μ = σ = 100: 132.52.
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn who_pauses_how_long_does_not_depend_on_the_threads() {
+    fn pauses_do_not_depend_on_the_number_of_threads() {
         let law = Pause { mean: Duration::from_millis(10), stddev: Duration::from_millis(5) };
         let ends = |threads: usize| -> Vec<Nanos> {
             let of = |thread| {

@@ -54,7 +54,7 @@ struct Figure {
 
 /// Figures of a window in which there were replies.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(super) struct WindowFigures {
     /// Number of replies in [`WIDTH`].
     completed: Figure,
     /// Median latency in microseconds; open loop only, where the clock decides how much is completed unless the server
@@ -62,10 +62,10 @@ pub(super) struct Window {
     median: Option<Figure>,
 }
 
-impl Window {
+impl WindowFigures {
     /// Computes the figures. `elapsed` is the time since the reading before, which may be late. `None` without a reply.
     #[expect(clippy::cast_precision_loss, reason = "a count and a time of about a tenth of a second")]
-    pub(super) fn of(window: &LiveReading, elapsed: Nanos, pacing: Pacing) -> Option<Self> {
+    pub(super) fn new(window: &LiveReading, elapsed: Nanos, pacing: Pacing) -> Option<Self> {
         let count = window.answered() as f64;
         if count == 0.0 || elapsed == 0 {
             return None;
@@ -92,13 +92,13 @@ fn median(window: &LiveReading, count: f64) -> Option<Figure> {
 /// Figures of the last windows.
 #[derive(Debug, Default)]
 pub(super) struct Steadiness {
-    windows: VecDeque<Window>,
+    windows: VecDeque<WindowFigures>,
 }
 
 impl Steadiness {
     /// Adds a window. Returns true if the load is steady by this window and those before it. One without replies begins
     /// anew.
-    pub(super) fn push(&mut self, window: Option<Window>) -> bool {
+    pub(super) fn push(&mut self, window: Option<WindowFigures>) -> bool {
         let Some(window) = window else {
             self.windows.clear();
             return false;
@@ -131,7 +131,7 @@ mod tests {
     const OPEN: Pacing = Pacing::Open { rate: 1e5, arrivals: Arrivals::Constant };
 
     /// Makes a window of `count` requests whose latencies lie evenly from half of `median_us` to half as much again.
-    fn window(count: u64, median_us: f64, pacing: Pacing) -> Option<Window> {
+    fn window(count: u64, median_us: f64, pacing: Pacing) -> Option<WindowFigures> {
         let stats = ThreadStats::default();
         for index in 0..count {
             let share = (index as f64 + 0.5) / count as f64;
@@ -139,10 +139,10 @@ mod tests {
         }
         let mut reading = LiveReading::default();
         stats.add_to(&mut reading);
-        Window::of(&reading, WIDTH, pacing)
+        WindowFigures::new(&reading, WIDTH, pacing)
     }
 
-    fn first_steady(windows: impl IntoIterator<Item = Option<Window>>) -> Option<usize> {
+    fn first_steady(windows: impl IntoIterator<Item = Option<WindowFigures>>) -> Option<usize> {
         let mut steadiness = Steadiness::default();
         windows.into_iter().position(|window| steadiness.push(window))
     }
@@ -159,15 +159,15 @@ mod tests {
     }
 
     #[test]
-    fn more_than_three_per_cent_in_five_windows_is_a_trend_up_and_down() {
+    fn a_trend_of_more_than_three_per_cent_is_not_steady() {
         let line = |percent: u64| -> Vec<u64> { (0..5).map(|step| 40_000 + step * 100 * percent).collect() };
         assert_eq!(closed(&line(3)), Some(4));
         assert_eq!(closed(&line(4)), None);
         let falling: Vec<u64> = line(4).into_iter().rev().collect();
         assert_eq!(closed(&falling), None);
-        // A slow climb is not steady for being slow: 1 % a window.
-        let climb: Vec<u64> = (0..30).map(|step| (20_000.0 * 1.01_f64.powi(step)) as u64).collect();
-        assert_eq!(closed(&climb), None);
+        // A slow rise is not steady for being slow: 1 % a window.
+        let rise: Vec<u64> = (0..30).map(|step| (20_000.0 * 1.01_f64.powi(step)) as u64).collect();
+        assert_eq!(closed(&rise), None);
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn few_requests_need_not_agree_better_than_chance_lets_them() {
+    fn few_requests_are_steady_within_chance() {
         // 50 a second: 5 ± 2 in a window.
         assert_eq!(closed(&[3, 7, 4, 6, 7]), Some(4));
         // 200 a second, from 8 to 32 in a window, is no chance.
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_without_replies_begins_anew() {
+    fn a_window_without_replies_starts_over() {
         let steady = || window(1_000, 100.0, Pacing::Closed);
         let four = || std::iter::repeat_with(steady).take(4);
         assert_eq!(first_steady(four().chain([window(0, 1.0, Pacing::Closed)]).chain(four())), None);
@@ -238,7 +238,7 @@ mod tests {
             stats.add_ok(1_000, count);
             let mut reading = LiveReading::default();
             stats.add_to(&mut reading);
-            Window::of(&reading, elapsed, Pacing::Closed)
+            WindowFigures::new(&reading, elapsed, Pacing::Closed)
         };
         let windows = (0..5).map(|step| late(10_000 + 1_000 * step, WIDTH + WIDTH / 10 * step));
         assert_eq!(first_steady(windows), Some(4));

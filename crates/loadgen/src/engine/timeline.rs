@@ -47,7 +47,7 @@ impl Slicer {
     }
 
     /// Adds a warm-up of so many nanoseconds before the window.
-    pub(super) fn after(self, warmup: Nanos) -> Self {
+    pub(super) fn with_warm_up(self, warmup: Nanos) -> Self {
         Self { warmup, ..self }
     }
 
@@ -99,7 +99,7 @@ impl Slicer {
     /// Hands over what has been counted.
     pub(crate) fn flush(&mut self) {
         if let Some(slice) = self.current.take() {
-            // Nobody listens only after everything has been counted.
+            // The receiver is gone only after everything has been counted.
             let _ = self.out.send(slice);
         }
     }
@@ -317,9 +317,9 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_has_whole_intervals_that_end_where_the_window_begins() {
+    fn warm_up_intervals_are_whole_and_end_at_the_window() {
         let (out, slices) = channel();
-        let mut slicer = Slicer::new(100, out).after(250);
+        let mut slicer = Slicer::new(100, out).with_warm_up(250);
         // The first 50 are no whole interval, and from 250 on the window is about to open.
         for since_origin in [0, 49, 50, 149, 150, 249, 250, 251] {
             slicer.warm_up(since_origin, Ok(()), 1, since_origin, None);
@@ -338,9 +338,9 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_that_ends_early_ends_where_the_window_begins_too() {
+    fn a_short_warm_up_also_ends_at_the_window() {
         let (out, slices) = channel();
-        let mut slicer = Slicer::new(100, out).after(1_000);
+        let mut slicer = Slicer::new(100, out).with_warm_up(1_000);
         // It was to be ten intervals at most, and was three; a verdict came before the window was open.
         for since_origin in [0, 150, 250, 299, 301] {
             slicer.warm_up(since_origin, Ok(()), 1, 1, None);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn timelines_of_several_processes_add_up_as_those_of_threads_do() {
+    fn timelines_of_processes_add_up_like_those_of_threads() {
         let count = |times: &[u64]| {
             let collector = Collector::start(100).expect("a thread");
             let mut slicer = collector.slicer();

@@ -15,7 +15,7 @@ use rustls::{
 };
 
 /// Authorities that are trusted to vouch for a server.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// The authorities that the system trusts.
     System,
@@ -67,7 +67,7 @@ impl Tls {
             Trust::System => builder.with_root_certificates(system_authorities()?).with_no_client_auth(),
             Trust::Authorities(path) => builder.with_root_certificates(authorities(path)?).with_no_client_auth(),
             Trust::Anyone => {
-                let verifier = Arc::new(Credulous(provider));
+                let verifier = Arc::new(AcceptAnyCertificate(provider));
                 builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
             }
         };
@@ -93,7 +93,7 @@ impl Tls {
 
 /// Returns what may help where a handshake failed because of the server's certificate.
 #[must_use]
-pub fn advice(error: &std::io::Error) -> Option<&'static str> {
+pub fn certificate_advice(error: &std::io::Error) -> Option<&'static str> {
     let Some(rustls::Error::InvalidCertificate(problem)) = error.get_ref()?.downcast_ref() else { return None };
     // What webpki makes of it is in an error of which there is only the text.
     let is_authority = format!("{problem:?}").contains("CaUsedAsEndEntity");
@@ -131,7 +131,7 @@ pub(super) struct Session {
 }
 
 /// State of a session after some input.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TlsState {
     pub(super) is_handshaking: bool,
     /// The server has said that nothing more will come.
@@ -191,9 +191,9 @@ impl Session {
 
 /// Verifier that takes any certificate, and still checks that the server holds its key.
 #[derive(Debug)]
-struct Credulous(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Credulous {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -17,9 +17,9 @@ pub struct Document {
     pub id: FileId,
     /// Bytes.
     pub length: u64,
-    /// Unless nobody asked for it.
+    /// `None` if it was not asked for.
     pub digest: Option<[u8; 32]>,
-    /// In the original protocol this document cannot be told from none.
+    /// True if the original protocol cannot tell this document from a missing one.
     pub is_one_nul: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct Catalogue {
     ids: HashSet<Box<[u8]>>,
 }
 
-/// Why there is no catalogue.
+/// Reasons why there is no catalogue.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogueError {
     #[error("cannot read {}: {why}", path.display())]
@@ -67,7 +67,7 @@ impl Catalogue {
 
     /// One document, which consists of so many times the letter x, as a null server's does.
     #[must_use]
-    pub fn of_one(length: u64) -> Self {
+    pub fn with_one(length: u64) -> Self {
         let body = vec![b'x'; usize::try_from(length).unwrap_or_default()];
         let digest = Some(sha2::Sha256::digest(&body).into());
         let ids = HashSet::from([b"AAAAAAAA".as_slice().into()]);
@@ -87,7 +87,7 @@ impl Catalogue {
         self.documents.is_empty()
     }
 
-    /// Of all documents.
+    /// Returns the length of all documents together, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.documents.iter().map(|document| document.length).sum()

@@ -1,7 +1,7 @@
 //! Documents by id: what arrives is compared with a directory that has the same documents.
 
 mod catalogue;
-mod speech;
+mod protocols;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -13,7 +13,7 @@ use wire::file::{FileId, ORIGINAL_ID_BYTES};
 use self::verdict::judge;
 pub use self::{
     catalogue::{Catalogue, CatalogueError, Document},
-    speech::{Ended, FileProtocol, Framed, Heard, Original, Said},
+    protocols::{DecodeStep, EofMeaning, FileProtocol, Framed, Original, ReplyKind},
 };
 pub use crate::{
     body::{Body, FileScan, FileVerify},
@@ -28,7 +28,7 @@ use crate::{
 /// The characters of ids in the original protocol.
 const ID_CHARACTERS: &[u8; 36] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-/// What to ask for, and how to look at the replies. Threads share it.
+/// Documents to ask for, and the checks of their replies. Threads share it.
 #[derive(Debug)]
 pub struct FilePlan {
     catalogue: Catalogue,
@@ -55,9 +55,9 @@ impl FilePlan {
         Ok(Self { catalogue, draw, miss_ratio: miss_ratio.clamp(0.0, 1.0), verify, sample: Sample::ALL, seed })
     }
 
-    /// Looks only at so many of the replies so closely, and of the others at status and length.
+    /// Checks only this sample of the replies in full, and of the others status and length.
     #[must_use]
-    pub fn sampling(self, sample: Sample) -> Self {
+    pub fn with_sample(self, sample: Sample) -> Self {
         Self { sample, ..self }
     }
 
@@ -66,37 +66,37 @@ impl FilePlan {
         &self.catalogue
     }
 
-    fn document(&self, ask: Ask) -> Option<&Document> {
-        match ask {
-            Ask::Document(place) => Some(self.catalogue.document(place)),
-            Ask::Nothing(_) => None,
+    fn document(&self, request: DocumentRequest) -> Option<&Document> {
+        match request {
+            DocumentRequest::Document(place) => Some(self.catalogue.document(place)),
+            DocumentRequest::Missing(_) => None,
         }
     }
 }
 
 /// One request.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Ask {
-    /// For a document, by its place in the catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DocumentRequest {
+    /// A document, by its place in the catalogue.
     Document(u32),
-    /// For a document that there is not.
-    Nothing([u8; ORIGINAL_ID_BYTES]),
+    /// An id of which there is no document.
+    Missing([u8; ORIGINAL_ID_BYTES]),
 }
 
-/// Asks for documents in one of the protocols.
+/// Client that asks for documents in one of the protocols.
 #[derive(Debug)]
 pub struct FileClient<S> {
     plan: Arc<FilePlan>,
     draw: Draw,
     sampler: Sampler,
-    speech: PhantomData<S>,
+    protocol: PhantomData<S>,
 }
 
 /// One connection: how far the current reply has been read, and what its body came to.
 #[derive(Debug, Default)]
 pub struct FileConn<S> {
-    speech: S,
-    /// How much of the current reply is checked, once it has begun.
+    replies: S,
+    /// Depth to which the current reply is checked, once it has begun.
     verify: Option<FileVerify>,
     body: Body,
 }
@@ -108,10 +108,10 @@ impl<S: FileProtocol> FileClient<S> {
         let mut draw = plan.draw.with_seed(plan.seed.wrapping_add(thread as u64));
         draw.begin_as(thread, threads);
         let sampler = Sampler::new(plan.sample, plan.seed, thread);
-        Self { plan, draw, sampler, speech: PhantomData }
+        Self { plan, draw, sampler, protocol: PhantomData }
     }
 
-    /// How much of the current reply is checked, which may have just begun.
+    /// Returns the depth to which the current reply is checked, which may have just begun.
     #[inline]
     fn level(&mut self, conn: &mut FileConn<S>) -> FileVerify {
         let deepest = self.plan.verify;
@@ -120,18 +120,18 @@ impl<S: FileProtocol> FileClient<S> {
     }
 
     /// An id as the original protocol has them, of none of the documents.
-    fn unknown(&mut self) -> Ask {
+    fn unknown(&mut self) -> DocumentRequest {
         loop {
             let id = std::array::from_fn(|_| ID_CHARACTERS[self.draw.below(ID_CHARACTERS.len() as u32) as usize]);
             if !self.plan.catalogue.has(&id) {
-                return Ask::Nothing(id);
+                return DocumentRequest::Missing(id);
             }
         }
     }
 }
 
 impl<S: FileProtocol> ClientProtocol for FileClient<S> {
-    type Request = Single<Ask>;
+    type Request = Single<DocumentRequest>;
     type Conn = FileConn<S>;
 
     fn open(&mut self) -> FileConn<S> {
@@ -139,65 +139,65 @@ impl<S: FileProtocol> ClientProtocol for FileClient<S> {
     }
 
     #[inline]
-    fn next(&mut self, _conn: &mut FileConn<S>, _most: u64) -> Single<Ask> {
+    fn next(&mut self, _conn: &mut FileConn<S>, _most: u64) -> Single<DocumentRequest> {
         if self.plan.miss_ratio > 0.0 && self.draw.happens(self.plan.miss_ratio) {
             return Single(self.unknown());
         }
-        Single(Ask::Document(self.draw.key()))
+        Single(DocumentRequest::Document(self.draw.key()))
     }
 
     #[inline]
-    fn encode(&self, Single(ask): Single<Ask>, out: &mut Vec<u8>) {
-        match ask {
-            Ask::Document(place) => S::ask(&self.plan.catalogue.document(place).id, out),
-            Ask::Nothing(id) => {
+    fn encode(&self, Single(request): Single<DocumentRequest>, out: &mut Vec<u8>) {
+        match request {
+            DocumentRequest::Document(place) => S::encode_request(&self.plan.catalogue.document(place).id, out),
+            DocumentRequest::Missing(id) => {
                 // It is an id by construction; without one nothing would be sent, and the request time out.
                 if let Some(id) = FileId::original(&id) {
-                    S::ask(&id, out);
+                    S::encode_request(&id, out);
                 }
             }
         }
     }
 
     #[inline]
-    fn decode(&mut self, conn: &mut FileConn<S>, Single(ask): Single<Ask>, input: &[u8]) -> Decoded {
+    fn decode(&mut self, conn: &mut FileConn<S>, Single(request): Single<DocumentRequest>, input: &[u8]) -> Decoded {
         let mut rest = input;
         let verify = self.level(conn);
-        let document = self.plan.document(ask).filter(|_| verify == FileVerify::Sha256);
-        let heard = conn.speech.listen(&mut rest, |piece| match document {
+        let document = self.plan.document(request).filter(|_| verify == FileVerify::Sha256);
+        let step = conn.replies.decode(&mut rest, |piece| match document {
             Some(document) => conn.body.hash(piece, document.length),
             None => conn.body.pass(piece.len() as u64),
         });
-        let progress = match heard {
-            Heard::NeedMore => Progress::NeedMore,
-            Heard::Broken(class) => Progress::Broken(class),
-            Heard::Reply(said) => {
+        let progress = match step {
+            DecodeStep::NeedMore => Progress::NeedMore,
+            DecodeStep::Broken(class) => Progress::Broken(class),
+            DecodeStep::Reply(reply) => {
                 conn.verify = None;
                 let body = std::mem::take(&mut conn.body);
-                let (replies, verdict) = judge(said, body, self.plan.document(ask), verify);
+                let (replies, verdict) = judge(reply, body, self.plan.document(request), verify);
                 Progress::Done { replies, verdict, then: Then::KeepAlive }
             }
         };
         Decoded { consumed: input.len() - rest.len(), progress }
     }
 
-    fn on_eof(&mut self, conn: &mut FileConn<S>, Single(ask): Single<Ask>) -> EofOutcome {
+    fn on_eof(&mut self, conn: &mut FileConn<S>, Single(request): Single<DocumentRequest>) -> EofOutcome {
         let verify = self.level(conn);
-        let document = self.plan.document(ask);
-        match conn.speech.end(document) {
-            Ended::Early(class) => EofOutcome::Failed(class),
-            Ended::Reply(said) => {
-                let (replies, verdict) = judge(said, std::mem::take(&mut conn.body), document, verify);
+        let document = self.plan.document(request);
+        match conn.replies.end(document) {
+            EofMeaning::Early(class) => EofOutcome::Failed(class),
+            EofMeaning::Reply(reply) => {
+                let (replies, verdict) = judge(reply, std::mem::take(&mut conn.body), document, verify);
                 EofOutcome::Done { replies, verdict }
             }
         }
     }
 
     /// The document's place in the catalogue; the largest number for what there is not.
-    fn operation(&self, Single(ask): Single<Ask>, _index: u64) -> u32 {
-        match ask {
-            Ask::Document(place) => place,
-            Ask::Nothing(_) => u32::MAX,
+    fn operation(&self, Single(request): Single<DocumentRequest>, _index: u64) -> u32 {
+        match request {
+            DocumentRequest::Document(place) => place,
+            DocumentRequest::Missing(_) => u32::MAX,
         }
     }
 

@@ -26,7 +26,7 @@ fn plan(bodies: &[&[u8]], verify: FileVerify, sample: Sample) -> Arc<FilePlan> {
     let catalogue = Catalogue::read(&files, FileScan::LengthAndDigest, |bytes| observed += bytes).expect("readable");
     assert_eq!((observed, u64::from(catalogue.len())), (catalogue.bytes(), bodies.len() as u64));
     let plan = FilePlan::new(catalogue, &KeyDistribution::Sequential, 0.0, verify, SEED).expect("a law");
-    Arc::new(plan.sampling(sample))
+    Arc::new(plan.with_sample(sample))
 }
 
 /// Verdicts on the replies to requests for each document in turn, of which the stream arrives in pieces.
@@ -42,7 +42,7 @@ fn verdicts<S: FileProtocol>(
     for piece in stream.chunks(size) {
         let mut rest = piece;
         while (verdicts.len() as u32) < requests {
-            let ask = Single(Ask::Document(verdicts.len() as u32 % documents));
+            let ask = Single(DocumentRequest::Document(verdicts.len() as u32 % documents));
             let decoded = client.decode(&mut conn, ask, rest);
             rest = &rest[decoded.consumed..];
             match decoded.progress {
@@ -55,7 +55,7 @@ fn verdicts<S: FileProtocol>(
             }
         }
     }
-    let ask = Single(Ask::Document(verdicts.len() as u32 % documents));
+    let ask = Single(DocumentRequest::Document(verdicts.len() as u32 % documents));
     match client.on_eof(&mut conn, ask) {
         EofOutcome::Done { replies, verdict } => verdicts.push((replies, verdict)),
         EofOutcome::Failed(class) => verdicts.push((Replies::default(), Err(class))),
@@ -100,7 +100,7 @@ fn each_reply_is_judged_by_its_own_bytes() {
 }
 
 #[test]
-fn what_is_not_chosen_is_only_measured() {
+fn unsampled_replies_are_only_measured() {
     let plan = plan(&[b"first", b"other"], FileVerify::Sha256, one_of(3));
     let wrong: Vec<_> = (0..300).map(|_| framed(Status::Found, b"wrong")).collect();
     let chosen = draws(Sampler::new(one_of(3), SEED, 0), wrong.len());
@@ -115,14 +115,14 @@ fn what_is_not_chosen_is_only_measured() {
 }
 
 #[test]
-fn ids_of_nothing_are_ids_and_of_nothing() {
+fn ids_of_missing_documents_are_valid_and_unknown() {
     let plan = plan(&[b"a", b"b"], FileVerify::None, Sample::ALL);
     let mut client = FileClient::<Original>::new(Arc::clone(&plan), 0, 1);
     for _ in 0..1_000 {
-        let Ask::Nothing(id) = client.unknown() else { panic!("that is a document") };
+        let DocumentRequest::Missing(id) = client.unknown() else { panic!("that is a document") };
         assert!(FileId::original(&id).is_some() && !plan.catalogue().has(&id));
         let mut request = Vec::new();
-        client.encode(Single(Ask::Nothing(id)), &mut request);
+        client.encode(Single(DocumentRequest::Missing(id)), &mut request);
         assert_eq!(request, id);
     }
 }

@@ -1,6 +1,6 @@
-//! Whether a reply is right.
+//! Verdict on a reply.
 
-use super::{catalogue::Document, speech::Said};
+use super::{catalogue::Document, protocols::ReplyKind};
 use crate::{
     body::{Body, FileVerify},
     error::ErrorClass,
@@ -9,24 +9,29 @@ use crate::{
 
 /// `document` is what was asked for, if there is such a thing.
 #[inline]
-pub(super) fn judge(said: Said, body: Body, document: Option<&Document>, verify: FileVerify) -> (Replies, Verdict) {
-    let (hits, misses) = match said {
-        Said::Found { .. } => (1, 0),
-        Said::Missing => (0, 1),
+pub(super) fn judge(
+    reply: ReplyKind,
+    body: Body,
+    document: Option<&Document>,
+    verify: FileVerify,
+) -> (Replies, Verdict) {
+    let (hits, misses) = match reply {
+        ReplyKind::Found { .. } => (1, 0),
+        ReplyKind::Missing => (0, 1),
         // It says nothing of the document, so it is an error however little is checked.
-        Said::Refused => return (Replies { count: 1, hits: 0, misses: 0 }, Err(ErrorClass::Status)),
+        ReplyKind::Refused => return (Replies { count: 1, hits: 0, misses: 0 }, Err(ErrorClass::Status)),
     };
-    let verdict = if verify == FileVerify::None { Ok(()) } else { check(said, body, document, verify) };
+    let verdict = if verify == FileVerify::None { Ok(()) } else { check(reply, body, document, verify) };
     (Replies { count: 1, hits, misses }, verdict)
 }
 
-fn check(said: Said, body: Body, document: Option<&Document>, verify: FileVerify) -> Verdict {
-    let (if_short, document) = match (said, document) {
-        (Said::Refused, _) => return Err(ErrorClass::Status),
-        (Said::Missing, None) => return Ok(()),
-        (Said::Missing, Some(_)) => return Err(ErrorClass::Miss),
-        (Said::Found { .. }, None) => return Err(ErrorClass::Content),
-        (Said::Found { if_short }, Some(document)) => (if_short, document),
+fn check(reply: ReplyKind, body: Body, document: Option<&Document>, verify: FileVerify) -> Verdict {
+    let (if_short, document) = match (reply, document) {
+        (ReplyKind::Refused, _) => return Err(ErrorClass::Status),
+        (ReplyKind::Missing, None) => return Ok(()),
+        (ReplyKind::Missing, Some(_)) => return Err(ErrorClass::Miss),
+        (ReplyKind::Found { .. }, None) => return Err(ErrorClass::Content),
+        (ReplyKind::Found { if_short }, Some(document)) => (if_short, document),
     };
     match verify {
         FileVerify::None | FileVerify::Status => Ok(()),

@@ -19,25 +19,25 @@ use crate::{
     sample::Sampler,
 };
 
-/// One thing to ask for: the bytes of the request, and what is known of the reply.
+/// Request that is sent again and again: its bytes, and what is known of the reply.
 #[derive(Clone, Debug)]
 pub struct RequestSpec {
     pub request: Vec<u8>,
     pub expectation: Expectation,
 }
 
-/// Asks the questions in turn.
+/// Client that sends the requests in turn.
 #[derive(Debug)]
 pub struct HttpClient {
     verify: HttpVerify,
     sampler: Sampler,
-    topics: Vec<Topic>,
+    requests: Vec<RequestState>,
     next: usize,
 }
 
-/// A question, and what has been learned from the replies to it.
+/// A request, and what has been learned from the replies to it.
 #[derive(Debug)]
-struct Topic {
+struct RequestState {
     request: Vec<u8>,
     template: HeadTemplate,
     reference: Reference,
@@ -48,7 +48,7 @@ struct Topic {
 pub struct HttpConn {
     decoder: ResponseDecoder,
     head: Head,
-    /// How much of this reply is checked.
+    /// Depth to which this reply is checked.
     verify: HttpVerify,
     body_bytes: u64,
     /// The body is to be compared, and nothing has been different so far.
@@ -59,37 +59,41 @@ pub struct HttpConn {
 const NO_HEAD: Head = Head { status: 0, body: BodyLength::Exact(0), persistence: Persistence::KeepAlive };
 
 impl HttpClient {
-    /// `questions` must not be empty; `first` is the one to begin with, so that threads do not march in step.
+    /// `specs` must not be empty; `first` is the one to begin with, so that threads do not send the same request at the same time.
     #[must_use]
-    pub fn new(questions: &[RequestSpec], verify: HttpVerify, first: usize) -> Self {
-        Self::keeping(questions, verify, first, REFERENCE_BYTES_MAX)
+    pub fn new(specs: &[RequestSpec], verify: HttpVerify, first: usize) -> Self {
+        Self::with_bytes_max(specs, verify, first, REFERENCE_BYTES_MAX)
     }
 
     /// Keeps at most `bytes_max` of each body, and hashes what lies beyond.
-    fn keeping(questions: &[RequestSpec], verify: HttpVerify, first: usize, bytes_max: usize) -> Self {
-        let topic = |question: &RequestSpec| Topic {
-            request: question.request.clone(),
+    fn with_bytes_max(specs: &[RequestSpec], verify: HttpVerify, first: usize, bytes_max: usize) -> Self {
+        let state = |spec: &RequestSpec| RequestState {
+            request: spec.request.clone(),
             template: HeadTemplate::new(),
-            reference: Reference::new(&question.expectation, bytes_max),
+            reference: Reference::new(&spec.expectation, bytes_max),
         };
-        let topics = questions.iter().map(topic).collect();
-        Self { verify, sampler: Sampler::all(), topics, next: first % questions.len() }
+        let requests = specs.iter().map(state).collect();
+        Self { verify, sampler: Sampler::all(), requests, next: first % specs.len() }
     }
 
-    /// Looks only at the replies that `sampler` chooses so closely, and of the others at status and length. Until there is a
-    /// good reply to compare with, all are looked at.
+    /// Checks only the replies that `sampler` chooses in full, and of the others status and length. Until there is a
+    /// good reply to compare with, all are checked.
     #[must_use]
-    pub fn sampling(self, sampler: Sampler) -> Self {
+    pub fn with_sampler(self, sampler: Sampler) -> Self {
         Self { sampler, ..self }
     }
 
-    /// How many questions got bodies that differ from those `other` got: each thread keeps its own reference.
+    /// Returns the number of requests whose replies differ from those that `other` got: each thread keeps its own reference.
     #[must_use]
     pub fn disagreements(&self, other: &Self) -> usize {
         if !self.verify.compares_content() {
             return 0;
         }
-        self.topics.iter().zip(&other.topics).filter(|(ours, theirs)| !ours.reference.agrees(&theirs.reference)).count()
+        self.requests
+            .iter()
+            .zip(&other.requests)
+            .filter(|(ours, theirs)| !ours.reference.agrees(&theirs.reference))
+            .count()
     }
 }
 
@@ -111,30 +115,30 @@ impl ClientProtocol for HttpClient {
     #[inline]
     fn next(&mut self, _conn: &mut HttpConn, _most: u64) -> Single<usize> {
         let chosen = self.next;
-        self.next = if chosen + 1 == self.topics.len() { 0 } else { chosen + 1 };
+        self.next = if chosen + 1 == self.requests.len() { 0 } else { chosen + 1 };
         Single(chosen)
     }
 
     #[inline]
     fn encode(&self, Single(request): Single<usize>, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.topics[request].request);
+        out.extend_from_slice(&self.requests[request].request);
     }
 
     #[inline]
     fn decode(&mut self, conn: &mut HttpConn, Single(request): Single<usize>, input: &[u8]) -> Decoded {
-        let topic = &mut self.topics[request];
+        let state = &mut self.requests[request];
         let mut rest = input;
         let progress = loop {
-            match conn.decoder.next(&mut topic.template, &mut rest) {
-                Ok(Event::Body(piece)) => conn.body(piece, &mut topic.reference),
+            match conn.decoder.next(&mut state.template, &mut rest) {
+                Ok(Event::Body(piece)) => conn.body(piece, &mut state.reference),
                 Ok(Event::Head(head)) => {
                     conn.head = head;
-                    conn.verify = topic.level(self.verify, &mut self.sampler);
+                    conn.verify = state.level(self.verify, &mut self.sampler);
                     conn.body_bytes = 0;
                     conn.is_same = conn.verify.compares_content() && is_success(head);
                 }
                 Ok(Event::End) => {
-                    let verdict = conn.verdict(topic);
+                    let verdict = conn.verdict(state);
                     break Progress::Done { replies: Replies::ONE, verdict, then: conn.then() };
                 }
                 Ok(Event::NeedMore) => break Progress::NeedMore,
@@ -147,7 +151,7 @@ impl ClientProtocol for HttpClient {
     fn on_eof(&mut self, conn: &mut HttpConn, Single(request): Single<usize>) -> EofOutcome {
         match conn.decoder.eof() {
             Eof::EndsBody => {
-                let verdict = conn.verdict(&mut self.topics[request]);
+                let verdict = conn.verdict(&mut self.requests[request]);
                 EofOutcome::Done { replies: Replies::ONE, verdict }
             }
             Eof::Between | Eof::InHead => EofOutcome::Failed(ErrorClass::EofEarly),
@@ -155,14 +159,14 @@ impl ClientProtocol for HttpClient {
         }
     }
 
-    /// The place of the question.
+    /// The place of the spec.
     fn operation(&self, Single(request): Single<usize>, _index: u64) -> u32 {
         u32::try_from(request).unwrap_or(u32::MAX)
     }
 
     /// Method and target, as the request line has them.
     fn operation_name(&self, operation: u32) -> Cow<'_, str> {
-        let request = self.topics.get(operation as usize).map_or(&[][..], |topic| &topic.request);
+        let request = self.requests.get(operation as usize).map_or(&[][..], |state| &state.request);
         let mut words = request.splitn(3, |&byte| byte == b' ');
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let spelled = |word| String::from_utf8_lossy(word).into_owned();
@@ -170,8 +174,8 @@ impl ClientProtocol for HttpClient {
     }
 }
 
-impl Topic {
-    /// How much of a reply that begins is checked.
+impl RequestState {
+    /// Returns the depth to which a reply that begins is checked.
     #[inline]
     fn level(&self, deepest: HttpVerify, sampler: &mut Sampler) -> HttpVerify {
         if sampler.draw() || self.reference.awaits_body() { deepest } else { deepest.min(HttpVerify::Length) }
@@ -188,13 +192,13 @@ impl HttpConn {
     }
 
     #[inline]
-    fn verdict(&self, topic: &mut Topic) -> Verdict {
-        if self.is_same && topic.reference.is_settled_at(self.body_bytes) { Ok(()) } else { self.judge(topic) }
+    fn verdict(&self, state: &mut RequestState) -> Verdict {
+        if self.is_same && state.reference.is_settled_at(self.body_bytes) { Ok(()) } else { self.judge(state) }
     }
 
     /// Whatever is not simply equal to what is kept.
     #[inline(never)]
-    fn judge(&self, topic: &mut Topic) -> Verdict {
+    fn judge(&self, state: &mut RequestState) -> Verdict {
         if self.verify == HttpVerify::None {
             return Ok(());
         }
@@ -204,7 +208,7 @@ impl HttpConn {
         if self.verify == HttpVerify::Status {
             return Ok(());
         }
-        let (length, reference) = (self.body_bytes, &mut topic.reference);
+        let (length, reference) = (self.body_bytes, &mut state.reference);
         if !reference.has_length(length) {
             if self.verify.compares_content() {
                 reference.distrust();

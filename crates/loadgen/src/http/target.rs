@@ -1,4 +1,4 @@
-//! What the user named: where to connect, and what to ask for there.
+//! Targets as the user names them: where to connect, and what to ask for there.
 
 use std::path::{Path, PathBuf};
 
@@ -6,18 +6,18 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 
 use crate::engine::{Endpoint, EndpointError};
 
-/// One target as given, taken apart.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// Target as given, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     place: Place,
     is_tls: bool,
-    /// For the `Host` header.
+    /// Value of the `Host` header.
     host: String,
-    /// Path and query.
+    /// Returns path and query.
     path: String,
 }
 
-/// What to say to a target.
+/// Parts of a request to a target.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestParts<'a> {
     pub method: &'a str,
@@ -26,13 +26,13 @@ pub struct RequestParts<'a> {
     pub body: Option<&'a [u8]>,
 }
 
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
 
-/// What is wrong with a target, for the user.
+/// Problems with a target, for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     #[error(
@@ -56,7 +56,8 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Understands `http://host:port/path`, `host:port/path`, `unix:/socket`, `unix:/socket:/path`, and with `unix` given a bare `/path`.
+    /// Parses `http://host:port/path`, `host:port/path`, `unix:/socket`, `unix:/socket:/path`, and with `unix` given a
+    /// bare `/path`.
     pub fn parse(text: &str, unix: Option<&Path>) -> Result<Self, TargetError> {
         if let Some(rest) = text.strip_prefix("unix:") {
             let (socket, path) =
@@ -99,26 +100,26 @@ impl Target {
         Ok(Self { place, is_tls, host: authority.as_str().to_owned(), path })
     }
 
-    /// The name that the server's certificate must be valid for, if it is asked with TLS.
+    /// Returns the name that the server's certificate must be valid for, if TLS is spoken.
     #[must_use]
     pub fn tls_name(&self) -> Option<&str> {
         let host = self.host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(&*self.host, |(h, _)| h);
         self.is_tls.then(|| host.trim_start_matches('[').trim_end_matches(']'))
     }
 
-    /// Path and query.
+    /// Returns path and query.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The path without its query, percent-encoding left alone.
+    /// Returns the path without its query, percent-encoding left alone.
     #[must_use]
     pub fn file_path(&self) -> &str {
         self.path.split('?').next().unwrap_or_default()
     }
 
-    /// The one server all targets name.
+    /// Returns the one server that all targets name.
     pub fn endpoint(targets: &[Self]) -> Result<Endpoint, TargetError> {
         let Some(first) = targets.first() else { return Err(TargetError::Malformed(String::new())) };
         let is_other = |other: &&Self| other.place != first.place || other.is_tls != first.is_tls;
@@ -132,7 +133,7 @@ impl Target {
         }
     }
 
-    /// The bytes of a request for this target; with a body, `Content-Length` is among its headers.
+    /// Returns the bytes of a request for this target; with a body, `Content-Length` is among its headers.
     ///
     /// # Errors
     /// A header or the method is none, or one that the generator cannot deal with.

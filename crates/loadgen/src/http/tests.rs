@@ -7,10 +7,10 @@ use crate::sample::tests::{choosing, draws, one_of};
 /// Asks one question, and keeps so much of what comes.
 fn client(verify: HttpVerify, expectation: &Expectation, bytes_max: usize) -> HttpClient {
     let question = RequestSpec { request: b"GET".to_vec(), expectation: expectation.clone() };
-    HttpClient::keeping(&[question], verify, 0, bytes_max)
+    HttpClient::with_bytes_max(&[question], verify, 0, bytes_max)
 }
 
-/// What became of each request, in order; and how the stream ended if it did so before them.
+/// Returns the verdict on each request, in order, and the outcome of the end of the stream if it came before them.
 fn outcomes(mut client: HttpClient, pieces: &[&[u8]], requests: usize) -> Vec<Option<Verdict>> {
     let mut conn = client.open();
     let mut outcomes = Vec::new();
@@ -81,13 +81,13 @@ fn an_empty_body_is_a_body() {
 
 /// Verdicts on replies with these bodies, of which those are chosen.
 fn chosen<const N: usize>(bodies: [&str; N], chosen: [bool; N]) -> [Verdict; N] {
-    let client = client(HttpVerify::Content, &Expectation::Nothing, 100).sampling(choosing(&chosen));
+    let client = client(HttpVerify::Content, &Expectation::Nothing, 100).with_sampler(choosing(&chosen));
     let found = outcomes(client, &[bodies.map(ok).concat().as_bytes()], N);
     std::array::from_fn(|index| found[index].expect("a verdict"))
 }
 
 #[test]
-fn a_reply_that_was_only_measured_does_not_keep_others_from_being_compared() {
+fn unsampled_replies_do_not_stop_the_comparison_of_others() {
     use ErrorClass::{Content, Length};
     let (good, wrong) = (Ok(()), Err(Content));
     assert_eq!(chosen(["right", "right", "wrong"], [false, true, true]), [good, good, wrong]);
@@ -109,7 +109,7 @@ fn every_url_is_sampled_however_many_are_asked_in_turn() {
         let questions: Vec<_> = (0..urls).map(question).collect();
         for count in 2..=6 {
             let sampler = Sampler::new(one_of(count), 1, 0);
-            let client = HttpClient::new(&questions, HttpVerify::Content, 0).sampling(sampler);
+            let client = HttpClient::new(&questions, HttpVerify::Content, 0).with_sampler(sampler);
             // No two bodies are alike, so every chosen reply but the first of each URL is wrong.
             let stream: String = (1_000..2_000).map(|number| ok(&number.to_string())).collect();
             let found = outcomes(client, &[stream.as_bytes()], 1_000);
@@ -165,10 +165,10 @@ fn ways_to_tear<'a>(stream: &'a [u8], cuts: &[prop::sample::Index]) -> [Vec<&'a 
 /// The bodies that the model's server may have; all but one are wrong in one way.
 const BODIES: [&str; 9] =
     ["hello world", "hello world", "hello world", "hello worle", "jello world", "hello", "jello", "hello world!", ""];
-/// How much of them is kept: nothing, a part, all but a byte, all.
+/// Length that is kept of them: nothing, a part, all but a byte, all.
 const KEPT: [usize; 7] = [0, 1, 5, 10, 11, 12, 100];
 
-/// What is known beforehand of the right one.
+/// Knowledge of the right body beforehand.
 fn expectation() -> impl Strategy<Value = Expectation> {
     let body = BODIES[0].as_bytes();
     prop::sample::select(vec![
@@ -192,7 +192,7 @@ fn reply_with(body: Option<&str>, is_chunked: bool) -> String {
     }
 }
 
-/// What --verify promises, in words of one reply after the other.
+/// The promise of --verify, reply by reply.
 fn promised(replies: &[Option<&str>], expectation: &Expectation, chosen: &[bool]) -> Vec<Option<Verdict>> {
     let given = match expectation {
         Expectation::Body(body) => Some(body.to_vec()),
@@ -231,14 +231,14 @@ proptest! {
         let stream = replies.concat().into_bytes();
         let found = ways_to_tear(&stream, &cuts).map(|pieces| {
             let client = client(verify, &Expectation::Nothing, kept);
-            outcomes(client.sampling(Sampler::new(one_of(count), seed, 0)), &pieces, replies.len())
+            outcomes(client.with_sampler(Sampler::new(one_of(count), seed, 0)), &pieces, replies.len())
         });
         prop_assert_eq!(&found[1], &found[0]);
         prop_assert_eq!(&found[2], &found[0]);
     }
 
     #[test]
-    fn verdicts_are_those_promised_however_replies_are_torn_and_however_little_is_kept(
+    fn verdicts_do_not_depend_on_tearing_or_on_what_is_kept(
         replies in prop::collection::vec((prop::option::weighted(0.9, prop::sample::select(&BODIES[..])), any::<bool>()), 1..12),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
         expectation in expectation(),
@@ -250,7 +250,7 @@ proptest! {
         let promised = promised(&bodies, &expectation, &draws(sampler.clone(), bodies.len()));
         for kept in KEPT {
             for pieces in ways_to_tear(stream.as_bytes(), &cuts) {
-                let client = client(HttpVerify::Content, &expectation, kept).sampling(sampler.clone());
+                let client = client(HttpVerify::Content, &expectation, kept).with_sampler(sampler.clone());
                 prop_assert_eq!(&outcomes(client, &pieces, bodies.len()), &promised, "{} bytes are kept", kept);
             }
         }

@@ -1,4 +1,4 @@
-//! What a body is compared with.
+//! Bodies that replies are compared with.
 
 mod tail;
 
@@ -13,7 +13,7 @@ pub use self::tail::Tail;
 /// Bodies are kept up to here, to compare others with them; what lies beyond is hashed.
 pub const REFERENCE_BYTES_MAX: usize = 256 << 20;
 
-/// How much of a reply is checked. Each level includes the ones before it.
+/// Depth to which a reply is checked. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum HttpVerify {
     /// Only that it is HTTP
@@ -35,7 +35,7 @@ impl HttpVerify {
     }
 }
 
-/// What is known of a body before the first reply.
+/// Knowledge of a body before the first reply.
 #[derive(Clone, Debug, Default)]
 pub enum Expectation {
     #[default]
@@ -44,10 +44,10 @@ pub enum Expectation {
     Body(Arc<[u8]>),
 }
 
-/// The body that replies are compared with.
+/// Body that replies are compared with.
 ///
-/// If it is not given it grows from the replies themselves, so that many connections can be checked from their first
-/// byte on: whoever is ahead extends it, everyone else is compared with what is there. It is settled, and grows no
+/// A body that is not given grows from the replies themselves, so that many connections can be checked from their first
+/// byte on: the reply that is ahead extends it, all others are compared with what is there. It is settled, and grows no
 /// more, with the first reply that was verified to its end. What lies beyond the bytes that are kept is compared by its
 /// hash, which the same reply settles.
 #[derive(Debug)]
@@ -62,14 +62,14 @@ pub struct Reference {
     digest: Option<[u8; 32]>,
 }
 
-/// How much of the body is known.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Extent to which the body is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// What replies have brought so far.
+    /// The part that replies have brought so far.
     Growing,
     /// All of it.
     Whole,
-    /// What is kept, and the XXH3-128 of the rest.
+    /// The kept part, and the XXH3-128 of the rest.
     Hashed(u128),
 }
 
@@ -90,8 +90,8 @@ impl Reference {
         }
     }
 
-    /// Whether `piece` at `offset` of a body agrees with what is known; what is not known yet is learned. `tail` belongs to
-    /// the reply, and takes what is not kept.
+    /// Returns true if `piece` at `offset` of a body agrees with what is known; what is not known yet is learned.
+    /// `tail` belongs to the reply, and takes what is not kept.
     #[inline]
     pub fn compare(&mut self, offset: u64, piece: &[u8], tail: &mut Tail) -> bool {
         let from = usize::try_from(offset).ok();
@@ -135,41 +135,44 @@ impl Reference {
         true
     }
 
-    /// Whether a body that goes on where the reference does not may be right. The reference was dropped while it was under
-    /// way: because of a wrong digest, which it then has as well, or of a reply of another length, which says nothing about
-    /// this one. Or it is too long.
+    /// Returns true if a body that goes on where the reference does not may be right. The reference was dropped while
+    /// it was under way: because of a wrong digest, which it then has as well, or of a reply of another length, which
+    /// says nothing about this one. Or it is too long.
     fn may_have_been_dropped(&self) -> bool {
         self.digest.is_none() && self.extent == Extent::Growing
     }
 
-    /// Whether no body has been accepted yet that others could be compared with.
+    /// Returns true until a body has been accepted that others can be compared with.
     #[inline]
     #[must_use]
     pub fn awaits_body(&self) -> bool {
         self.extent == Extent::Growing
     }
 
-    /// Whether a complete body of this length, equal to what is kept, is right beyond doubt: all of it is kept.
+    /// Returns true if a complete body of this length, equal to the kept part, is right beyond doubt: all of it is
+    /// kept.
     #[inline]
     #[must_use]
     pub fn is_settled_at(&self, length: u64) -> bool {
         self.extent == Extent::Whole && self.length == Some(length)
     }
 
-    /// Whether a complete body may have this length.
+    /// Returns true if a complete body may have this length.
     #[inline]
     #[must_use]
     pub fn has_length(&self, length: u64) -> bool {
         self.length.is_none_or(|known| known == length)
     }
 
-    /// A good reply of this length, of which nothing else was looked at: it says nothing of the body, which goes on growing.
+    /// Takes note of a good reply of this length, of which nothing else was checked. It says nothing of the body, which
+    /// goes on growing.
     #[inline]
     pub fn settle_length(&mut self, length: u64) {
         self.length.get_or_insert(length);
     }
 
-    /// A reply that has been compared turned out to be of another length: unless the body is settled it may be that reply's.
+    /// Takes note that a reply that has been compared turned out to be of another length: unless the body is settled it
+    /// may be that reply's.
     #[cold]
     pub fn distrust(&mut self) {
         if self.extent == Extent::Growing {
@@ -177,13 +180,13 @@ impl Reference {
         }
     }
 
-    /// Whether a complete body of a `length` that it may have, equal to the reference so far, is the one asked for. The first
-    /// that is settles what others are compared with.
+    /// Returns true if a complete body of a `length` that it may have, equal to the reference so far, is the right one.
+    /// The first that is right settles what others are compared with.
     #[inline]
     pub fn accept(&mut self, length: u64, tail: &Tail) -> bool {
         match self.extent {
             Extent::Whole => true,
-            // Without a hash its beginning was compared with what was dropped, and nobody knows.
+            // Without a hash its beginning was compared with what was dropped, so it cannot be judged.
             Extent::Hashed(hash) => tail.hash().is_none_or(|own| own == hash),
             Extent::Growing => self.settle(length, tail),
         }
@@ -218,7 +221,7 @@ impl Reference {
         }
     }
 
-    /// Whether two references that were learned separately may be of the same body.
+    /// Returns true if two references that were learned separately may be of the same body.
     #[must_use]
     pub fn agrees(&self, other: &Self) -> bool {
         let is_as_long = self.length.zip(other.length).is_none_or(|(ours, theirs)| ours == theirs);
@@ -275,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reply_of_another_length_brought_is_forgotten_and_nobody_is_blamed_for_it() {
+    fn a_reply_of_another_length_leaves_no_reference_behind() {
         let (mut reference, tail) = (keeping(100, Expectation::Nothing), &mut Tail::default());
         reference.settle_length(6);
         assert!(reference.compare(0, b"abc", tail), "this one goes on below");
@@ -304,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_body_whose_beginning_had_the_wrong_digest_cannot_be_right() {
+    fn a_body_that_began_with_a_wrong_digest_cannot_be_right() {
         for bytes_max in [100, 5] {
             let mut reference = keeping(bytes_max, Expectation::Digest(digest_of(b"right")));
             assert!(!hears(&mut reference, &[b"wrong"]));

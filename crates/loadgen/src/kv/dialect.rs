@@ -1,4 +1,4 @@
-//! How each protocol says the few things that are asked: requests, the replies they should get, the replies they got.
+//! Protocols of string caches: requests, the replies that they should get, and decoding of the replies that they got.
 
 use clap::ValueEnum;
 use wire::{memcached, resp, us};
@@ -54,14 +54,14 @@ impl Action {
     }
 }
 
-/// Who a client of Redis's protocol says it is.
-#[derive(Clone, Eq, PartialEq)]
+/// User name and password for Redis's protocol.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     pub user: Option<String>,
     pub password: String,
 }
 
-/// Passwords are shown to nobody.
+/// Shows no password.
 impl std::fmt::Debug for Login {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
@@ -75,8 +75,8 @@ impl Login {
     }
 }
 
-/// One complete reply, as far as it matters.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Complete reply, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer<'a> {
     Value(&'a [u8]),
     /// There is no such key.
@@ -86,11 +86,11 @@ pub(super) enum Answer<'a> {
     /// An error, and what the server says about it.
     Refused(&'a [u8]),
     /// A reply, but none that belongs to the request.
-    Alien,
+    Unexpected,
 }
 
 /// The bytes are no reply.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken;
 
 impl Dialect {
@@ -120,12 +120,12 @@ impl Dialect {
         }
     }
 
-    /// The reply to a get of this key that has this value, byte for byte.
+    /// Appends the reply to a get of this key that has this value, byte for byte.
     pub fn found(self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
         self.reply(Action::Get, key, value, out);
     }
 
-    /// The reply of a server that has the key, byte for byte.
+    /// Appends the reply of a server that has the key, byte for byte.
     pub(super) fn reply(self, action: Action, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
         let fixed: &[u8] = match (self, action) {
             (Self::Resp | Self::Resp3, Action::Get) => return resp::reply::bulk(out, value),
@@ -157,7 +157,7 @@ impl Dialect {
         out.extend_from_slice(fixed);
     }
 
-    /// What a connection has to say first: nothing, or one command.
+    /// Returns what a connection sends first: nothing, or one command.
     pub(super) fn greeting(self, login: Option<&Login>) -> Vec<u8> {
         let mut words: Vec<&[u8]> = Vec::new();
         match (self, login) {
@@ -179,7 +179,7 @@ impl Dialect {
         greeting
     }
 
-    /// The reply to [`Self::greeting`] and its length, or nothing while it is torn.
+    /// Decodes the reply to [`Self::greeting`], and its length; `None` while it is incomplete.
     pub(super) fn decode_greeting(self, input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Broken> {
         Ok(resp_reply(input)?.map(|(reply, length)| {
             if let resp::client::Reply::Error(text) = reply {
@@ -191,11 +191,11 @@ impl Dialect {
                     matches!(reply, resp::client::Reply::Map(_) | resp::client::Reply::Array(_))
                 }
             };
-            (if describes { Answer::Stored } else { Answer::Alien }, length)
+            (if describes { Answer::Stored } else { Answer::Unexpected }, length)
         }))
     }
 
-    /// The reply to `action` on `key` at the start of `input` and its length, or nothing while it is torn.
+    /// Decodes the reply to `action` on `key` at the start of `input`, and its length; `None` while it is incomplete.
     pub(super) fn decode<'a>(
         self,
         action: Action,
@@ -203,28 +203,31 @@ impl Dialect {
         input: &'a [u8],
     ) -> Result<Option<(Answer<'a>, usize)>, Broken> {
         match self {
-            Self::Resp | Self::Resp3 => Ok(resp_reply(input)?.map(|(reply, length)| (of_resp(action, &reply), length))),
+            Self::Resp | Self::Resp3 => {
+                Ok(resp_reply(input)?.map(|(reply, length)| (resp_answer(action, &reply), length)))
+            }
             Self::Us => {
                 let decoded = us::client::ReplyDecoder::default().decode(input);
-                Ok(decoded.map(|(reply, length)| (of_us(action, reply), length)))
+                Ok(decoded.map(|(reply, length)| (us_answer(action, reply), length)))
             }
             Self::Memcached => {
                 let Some((reply, length)) = memcached_reply(input)? else { return Ok(None) };
                 let memcached::client::Reply::Value { key: named, value, .. } = reply else {
-                    return Ok(Some((of_memcached(action, reply), length)));
+                    return Ok(Some((memcached_answer(action, reply), length)));
                 };
                 let Some((end, end_length)) = memcached_reply(&input[length..])? else { return Ok(None) };
                 let is_ours = action.is_get() && named == key && end == memcached::client::Reply::End;
-                Ok(Some((if is_ours { Answer::Value(value) } else { Answer::Alien }, length + end_length)))
+                Ok(Some((if is_ours { Answer::Value(value) } else { Answer::Unexpected }, length + end_length)))
             }
             Self::MemcachedMeta => {
-                Ok(memcached_reply(input)?.map(|(reply, length)| (of_memcached_meta(action, reply), length)))
+                Ok(memcached_reply(input)?.map(|(reply, length)| (meta_answer(action, reply), length)))
             }
         }
     }
 }
 
-/// Decoders start afresh with every piece: only replies that are not as expected get here, and of those few are torn.
+/// Decodes a reply of RESP. Decoders start afresh with every piece: only replies that are not as expected get here, and
+/// few of those are torn.
 fn resp_reply(input: &[u8]) -> Result<Option<(resp::client::Reply<'_>, usize)>, Broken> {
     resp::client::ReplyDecoder::default().decode(input).map_err(|_| Broken)
 }
@@ -233,7 +236,7 @@ fn memcached_reply(input: &[u8]) -> Result<Option<(memcached::client::Reply<'_>,
     memcached::client::ReplyDecoder::default().decode(input).map_err(|_| Broken)
 }
 
-fn of_resp<'a>(action: Action, reply: &resp::client::Reply<'a>) -> Answer<'a> {
+fn resp_answer<'a>(action: Action, reply: &resp::client::Reply<'a>) -> Answer<'a> {
     use resp::client::Reply;
     match (action, reply) {
         (_, Reply::Error(text)) => Answer::Refused(text),
@@ -241,12 +244,12 @@ fn of_resp<'a>(action: Action, reply: &resp::client::Reply<'a>) -> Answer<'a> {
         (Action::Get | Action::GetMissing, Reply::Null) | (Action::Del, Reply::Integer(0)) => Answer::Absent,
         (Action::Set, Reply::Simple(b"OK")) => Answer::Stored,
         (Action::Del, Reply::Integer(1)) => Answer::Deleted,
-        _ => Answer::Alien,
+        _ => Answer::Unexpected,
     }
 }
 
-/// Values of ours never begin like an error or read like another reply.
-fn of_us(action: Action, reply: us::client::Reply<'_>) -> Answer<'_> {
+/// Interprets a reply of the 0x1F protocol. Values of ours never begin like an error or read like another reply.
+fn us_answer(action: Action, reply: us::client::Reply<'_>) -> Answer<'_> {
     use us::client::Reply;
     match (action, reply) {
         (Action::Set, Reply::Ok) => Answer::Stored,
@@ -256,22 +259,22 @@ fn of_us(action: Action, reply: us::client::Reply<'_>) -> Answer<'_> {
         (_, Reply::Value(text)) if text.starts_with(b"ERROR") => Answer::Refused(text),
         (Action::Get | Action::GetMissing, Reply::Value(value)) => Answer::Value(value),
         (Action::Get | Action::GetMissing, Reply::Ok) => Answer::Value(b"OK"),
-        (Action::Set, Reply::Nil) | (Action::Set | Action::Del, Reply::Value(_)) => Answer::Alien,
+        (Action::Set, Reply::Nil) | (Action::Set | Action::Del, Reply::Value(_)) => Answer::Unexpected,
     }
 }
 
-fn of_memcached(action: Action, reply: memcached::client::Reply<'_>) -> Answer<'_> {
+fn memcached_answer(action: Action, reply: memcached::client::Reply<'_>) -> Answer<'_> {
     use memcached::client::Reply;
     match (action, reply) {
         (_, Reply::Error(text)) | (Action::Set, Reply::Line(text @ b"NOT_STORED")) => Answer::Refused(text),
         (Action::Get | Action::GetMissing, Reply::End) | (Action::Del, Reply::Line(b"NOT_FOUND")) => Answer::Absent,
         (Action::Set, Reply::Line(b"STORED")) => Answer::Stored,
         (Action::Del, Reply::Line(b"DELETED")) => Answer::Deleted,
-        _ => Answer::Alien,
+        _ => Answer::Unexpected,
     }
 }
 
-fn of_memcached_meta(action: Action, reply: memcached::client::Reply<'_>) -> Answer<'_> {
+fn meta_answer(action: Action, reply: memcached::client::Reply<'_>) -> Answer<'_> {
     use memcached::client::Reply;
     match (action, reply) {
         (_, Reply::Error(text)) => Answer::Refused(text),
@@ -281,6 +284,6 @@ fn of_memcached_meta(action: Action, reply: memcached::client::Reply<'_>) -> Ans
         (Action::Set, Reply::Meta { code: [b'H', b'D'], .. }) => Answer::Stored,
         (Action::Set, Reply::Meta { code: [b'N', b'S'], .. }) => Answer::Refused(b"NS"),
         (Action::Del, Reply::Meta { code: [b'H', b'D'], .. }) => Answer::Deleted,
-        _ => Answer::Alien,
+        _ => Answer::Unexpected,
     }
 }

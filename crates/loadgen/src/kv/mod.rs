@@ -1,7 +1,7 @@
-//! String caches: prepared requests, and replies compared byte for byte with those of a right server.
+//! String caches: prepared requests, and replies that are compared byte for byte with those of a correct server.
 //!
-//! What arrives is compared with a slice of the [`Script`] in one go. Only a reply that differs is decoded, to find out
-//! what it is.
+//! Input is compared with a slice of the [`Script`] in one go. Only a reply that differs is decoded, to find out what
+//! it is.
 
 mod dialect;
 mod script;
@@ -29,10 +29,10 @@ use crate::{
 
 /// A reply that is not the expected one may be longer than that by this much before it is given up.
 const SURPLUS_BYTES_MAX: usize = 64 << 20;
-/// Of what a server says when it refuses, this much is kept.
-const COMPLAINT_BYTES_MAX: usize = 200;
+/// Limit of the part of a server's error message that is kept, in bytes.
+const ERROR_BYTES_MAX: usize = 200;
 
-/// How much of a reply is checked. Each level includes the ones before it.
+/// Depth to which a reply is checked. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum KvVerify {
     /// Only that it is a reply
@@ -45,15 +45,15 @@ pub enum KvVerify {
     Content,
 }
 
-/// What counts as right.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Rules by which a reply counts as right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyRules {
     pub verify: KvVerify,
-    /// Not finding a key that should be there is no error.
+    /// A missing key that should be there is no error.
     pub allow_misses: bool,
 }
 
-/// Walks through a script.
+/// Client that sends the requests of a script.
 #[derive(Debug)]
 pub struct KvClient {
     script: Arc<Script>,
@@ -62,12 +62,12 @@ pub struct KvClient {
     part: Range<u32>,
     next: u32,
     rng: fastrand::Rng,
-    complaint: Option<String>,
+    first_error: Option<String>,
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// One connection: where it stands in the script, and in the reply.
+/// State of one connection: its position in the script, and in the reply.
 #[derive(Debug)]
 pub struct KvConn {
     next: u32,
@@ -85,17 +85,17 @@ impl KvClient {
         let part = part(script.positions(), thread, threads);
         let rng = fastrand::Rng::with_seed(seed.wrapping_add(thread as u64));
         let next = part.start;
-        Self { script, rules, part, next, rng, complaint: None, key: Vec::new(), value: Vec::new() }
+        Self { script, rules, part, next, rng, first_error: None, key: Vec::new(), value: Vec::new() }
     }
 
-    /// What the server said when it refused something for the first time.
+    /// Returns the server's first error message.
     #[must_use]
-    pub fn complaint(&self) -> Option<&str> {
-        self.complaint.as_deref()
+    pub fn first_error(&self) -> Option<&str> {
+        self.first_error.as_deref()
     }
 
-    /// All replies up to `matched` are right: settles those that are whole. `used` bytes of the input have been compared,
-    /// and there `is_more` behind them.
+    /// All replies up to `matched` are right: settles those that are whole. `used` bytes of the input have been
+    /// compared, and there `is_more` behind them.
     fn settle(&self, conn: &mut KvConn, span: Span, matched: usize, used: usize, is_more: bool) -> Option<Decoded> {
         let (mut count, mut end) = self.script.whole_replies(span, matched);
         if is_more && count == span.len && count > 1 {
@@ -137,7 +137,7 @@ impl KvClient {
             torn.extend_from_slice(input);
             &torn[..]
         };
-        let (action, number) = self.script.asked(span.start);
+        let (action, number) = self.script.requested(span.start);
         self.script.space.key(number, &mut self.key);
         let decoded = match self.script.dialect.decode(action, &self.key, whole) {
             Ok(Some((answer, length))) => {
@@ -165,7 +165,7 @@ impl KvClient {
         let unless = |is_wrong: bool, class| if is_wrong { Err(class) } else { Ok(()) };
         match (action, answer) {
             (_, Answer::Refused(text)) => {
-                self.complaint.get_or_insert_with(|| excerpt(text));
+                self.first_error.get_or_insert_with(|| excerpt(text));
                 (Replies::ONE, unless(verify > KvVerify::None, ErrorClass::Status))
             }
             (Action::Get, Answer::Value(value)) => (hit, self.judge_value(number, value)),
@@ -176,7 +176,7 @@ impl KvClient {
             (Action::GetMissing, Answer::Absent) => (miss, Ok(())),
             (Action::Set, Answer::Stored) => (Replies::ONE, Ok(())),
             (Action::Del, Answer::Deleted) => (hit, Ok(())),
-            (_, Answer::Alien | Answer::Value(_) | Answer::Absent | Answer::Stored | Answer::Deleted) => {
+            (_, Answer::Unexpected | Answer::Value(_) | Answer::Absent | Answer::Stored | Answer::Deleted) => {
                 (Replies::ONE, unless(verify > KvVerify::None, ErrorClass::Protocol))
             }
         }
@@ -269,7 +269,7 @@ impl ClientProtocol for KvClient {
     fn on_eof(&mut self, conn: &mut KvConn, span: Span) -> EofOutcome {
         let begun = if conn.is_torn { &conn.torn[..] } else { &self.script.replies(span)[..conn.matched] };
         let is_in_value = match self.script.dialect {
-            Dialect::Us => !begun.is_empty() && self.script.asked(span.start).0.is_get(),
+            Dialect::Us => !begun.is_empty() && self.script.requested(span.start).0.is_get(),
             Dialect::Resp | Dialect::Resp3 | Dialect::Memcached | Dialect::MemcachedMeta => begun.contains(&b'\n'),
         };
         EofOutcome::Failed(if is_in_value { ErrorClass::ShortBody } else { ErrorClass::EofEarly })
@@ -278,7 +278,7 @@ impl ClientProtocol for KvClient {
     fn operation(&self, span: Span, index: u64) -> u32 {
         // What is prepared once more behind the end repeats what stands at the beginning.
         let place = (u64::from(span.start) + index) % u64::from(self.script.positions());
-        let (action, _) = self.script.asked(u32::try_from(place).unwrap_or_default());
+        let (action, _) = self.script.requested(u32::try_from(place).unwrap_or_default());
         action as u32
     }
 
@@ -301,5 +301,5 @@ fn part(len: u32, thread: usize, threads: usize) -> Range<u32> {
 }
 
 fn excerpt(text: &[u8]) -> String {
-    String::from_utf8_lossy(&text[..text.len().min(COMPLAINT_BYTES_MAX)]).into_owned()
+    String::from_utf8_lossy(&text[..text.len().min(ERROR_BYTES_MAX)]).into_owned()
 }

@@ -1,8 +1,8 @@
-//! What will be asked and what should be answered, written down before the clock starts.
+//! Scripts: the requests of a run and the replies that they should get, prepared before the clock starts.
 //!
-//! Choosing keys, encoding requests and decoding replies cost more than moving their bytes. So a long sequence of requests
-//! is prepared together with the replies that a right server gives, and a run sends slices of the one and compares what
-//! arrives with slices of the other. Threads share it.
+//! Choosing keys, encoding requests and decoding replies cost more than moving their bytes. So a long sequence of
+//! requests is prepared together with the replies that a right server gives, and a run sends slices of the one and
+//! compares what arrives with slices of the other. Threads share it.
 
 use super::{
     dialect::{Action, Dialect, Login},
@@ -13,31 +13,31 @@ use crate::{
     protocol::{Batch, Replies},
 };
 
-/// Random requests prepared at least; as many as there are keys if there are more keys.
+/// Number of random requests that are prepared; as many as there are keys if there are more keys.
 const PREPARED_MIN: u64 = 1 << 20;
-/// Of requests and replies together. Offsets fit 32 bits even with a batch of this size behind it.
+/// Limit of requests and replies together, in bytes. Offsets fit 32 bits even with a batch of this size behind it.
 const PREPARED_BYTES_MAX: usize = 256 << 20;
 
 /// Shares of the actions in a random sequence.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
     pub get: u32,
     pub set: u32,
     pub del: u32,
 }
 
-/// What kind of sequence.
+/// Kind of a sequence of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptPlan {
     /// Actions and keys by chance, `miss_ratio` of the gets for missing keys.
     Mixed { mix: Mix, keys: KeyDistribution, miss_ratio: f64 },
-    /// Over and over: set a key, get it, get a missing one.
+    /// The same three actions over and over: set a key, get it, get a missing one.
     Workflow { keys: KeyDistribution },
     /// This action on every key, one after the other.
     Each(Action),
 }
 
-/// Why there is no such script.
+/// Reasons why there is no such script.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum ScriptError {
     #[error("{keys} different keys need at least {key_bytes_min} bytes each")]
@@ -52,8 +52,8 @@ pub enum ScriptError {
     SequenceTooLarge,
 }
 
-/// Positions in a script: one batch.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Positions in a script that make one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub(super) start: u32,
     pub(super) len: u32,
@@ -73,17 +73,17 @@ impl Batch for Span {
     }
 }
 
-/// A sequence of requests and the replies they should get.
+/// Sequence of requests, and the replies that they should get.
 #[derive(Debug)]
 pub struct Script {
     pub(super) space: KeySpace,
     pub(super) dialect: Dialect,
-    /// What every connection says first.
+    /// Bytes that every connection sends first.
     pub(super) greeting: Vec<u8>,
     content: Content,
-    /// Positions before it starts again.
+    /// Number of positions before it starts again.
     len: u32,
-    /// Sequences may be entered at multiples of this.
+    /// Number of positions that belong together: sequences may be entered at multiples of it.
     pub(super) unit: u32,
     /// Every position must be taken by one connection only, in order.
     pub(super) is_in_order: bool,
@@ -102,10 +102,10 @@ enum Content {
 
 #[derive(Debug, Default)]
 struct Prepared {
-    asked: Vec<(Action, u32)>,
+    requested: Vec<(Action, u32)>,
     requests: Vec<u8>,
     replies: Vec<u8>,
-    /// Where the n-th begins, and one more.
+    /// Offsets at which each request begins, and one more.
     marks: Vec<Mark>,
 }
 
@@ -113,7 +113,7 @@ struct Prepared {
 struct Mark {
     request: u32,
     reply: u32,
-    /// Among all before it.
+    /// Counts of all requests before it.
     hits: u32,
     misses: u32,
 }
@@ -157,16 +157,16 @@ impl Script {
         let mut draw = Draw::new(distribution, space.keys(), seed)?;
         let mut writer =
             Writer { space: &space, dialect, prepared: Prepared::default(), key: Vec::new(), value: Vec::new() };
-        while (writer.prepared.asked.len() as u64) < wanted && writer.bytes() < PREPARED_BYTES_MAX {
+        while (writer.prepared.requested.len() as u64) < wanted && writer.bytes() < PREPARED_BYTES_MAX {
             writer.write_unit(plan, &mut draw);
         }
-        let len = writer.prepared.asked.len();
+        let len = writer.prepared.requested.len();
         if is_in_order && (len as u64) < wanted {
             return Err(ScriptError::SequenceTooLarge);
         }
         // A batch may begin at any position and goes on where the sequence starts again.
         for position in 0..batch as usize {
-            let (action, key) = writer.prepared.asked[position % len];
+            let (action, key) = writer.prepared.requested[position % len];
             writer.write(action, key);
             if writer.bytes() > 2 * PREPARED_BYTES_MAX {
                 return Err(ScriptError::BatchTooLarge);
@@ -179,13 +179,13 @@ impl Script {
         Ok(Self { space, dialect, greeting: dialect.greeting(None), content, len, unit, is_in_order })
     }
 
-    /// The same, for a server that wants to know who asks. Only Redis's protocol has words for that.
+    /// Adds a login for a server that demands one. Only Redis's protocol has a command for that.
     #[must_use]
     pub fn with_login(self, login: &Login) -> Self {
         Self { greeting: self.dialect.greeting(Some(login)), ..self }
     }
 
-    /// Different positions; what follows the last is the first.
+    /// Returns the number of different positions; the last is followed by the first.
     #[must_use]
     pub fn positions(&self) -> u32 {
         self.len
@@ -212,7 +212,7 @@ impl Script {
         }
     }
 
-    /// The replies of a right server.
+    /// Returns the replies of a correct server.
     #[inline]
     pub(super) fn replies(&self, span: Span) -> &[u8] {
         match &self.content {
@@ -224,7 +224,8 @@ impl Script {
         }
     }
 
-    /// How many of the span's replies lie within the first `bytes` of [`Self::replies`], and where the last of them ends.
+    /// Returns the number of the span's replies that lie within the first `bytes` of [`Self::replies`], and the offset
+    /// at which the last of them ends.
     pub(super) fn whole_replies(&self, span: Span, bytes: usize) -> (u32, usize) {
         match &self.content {
             Content::Prepared(prepared) => {
@@ -240,7 +241,7 @@ impl Script {
         }
     }
 
-    /// Where the reply behind the first `count` begins.
+    /// Returns the offset of the reply behind the first `count`.
     pub(super) fn reply_offset(&self, span: Span, count: u32) -> usize {
         match &self.content {
             Content::Prepared(prepared) => {
@@ -250,7 +251,7 @@ impl Script {
         }
     }
 
-    /// What the first `count` replies of a span count as, if they are right.
+    /// Returns how the first `count` replies of a span are counted, if they are right.
     #[inline]
     pub(super) fn tally(&self, span: Span, count: u32) -> Replies {
         match &self.content {
@@ -266,10 +267,10 @@ impl Script {
         }
     }
 
-    /// What was asked at a position: the action, and the number of its key.
-    pub(super) fn asked(&self, position: u32) -> (Action, u32) {
+    /// Returns the request at a position: the action, and the number of its key.
+    pub(super) fn requested(&self, position: u32) -> (Action, u32) {
         match &self.content {
-            Content::Prepared(prepared) => prepared.asked[position as usize],
+            Content::Prepared(prepared) => prepared.requested[position as usize],
             Content::Each { action, .. } => (*action, position),
         }
     }
@@ -329,13 +330,13 @@ impl Writer<'_> {
         }
         self.dialect.request(action, &self.key, &self.value, &mut self.prepared.requests);
         self.dialect.reply(action, &self.key, &self.value, &mut self.prepared.replies);
-        self.prepared.asked.push((action, number));
+        self.prepared.requested.push((action, number));
     }
 
     /// Notes where the next request begins.
     fn mark(&mut self) {
         let prepared = &mut self.prepared;
-        let before = prepared.asked.last().map_or_else(Replies::default, |(action, _)| action.replies(1));
+        let before = prepared.requested.last().map_or_else(Replies::default, |(action, _)| action.replies(1));
         let last = prepared.marks.last().map_or((0, 0), |mark| (mark.hits, mark.misses));
         // Both buffers stay far below 4 GiB, see PREPARED_BYTES_MAX.
         let offset = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);

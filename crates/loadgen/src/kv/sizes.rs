@@ -1,20 +1,20 @@
-//! How long values are: by the key alone, so that whoever verifies a value knows its length.
+//! Lengths of values. They depend on the key alone, so that the length is known when a value is verified.
 
 use std::ops::RangeInclusive;
 
 use super::space::Noise;
 
-/// Of a lognormal law, lengths further from the median than so many deviations are cut off: one in 30,000.
+/// Number of deviations from the median of a lognormal law beyond which lengths are cut off: one in 30,000.
 const DEVIATIONS_MAX: f64 = 4.0;
-/// So many keys tell what a value is like on average.
+/// Number of keys from which the typical length is computed.
 const SAMPLE_KEYS: u32 = 1_000;
 
 /// Lengths of values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ValueSizes {
-    /// All of them alike.
+    /// Evenly distributed lengths.
     Range(RangeInclusive<usize>),
-    /// Some sizes, and in what proportion they occur; at least one of them does.
+    /// Some sizes and their weights, of which at least one is not 0.
     Weighted(Vec<(usize, u32)>),
     /// The logarithm of the length is normally distributed around that of the median: many small values and a few large
     /// ones, as caches often have them.
@@ -28,7 +28,7 @@ impl From<RangeInclusive<usize>> for ValueSizes {
 }
 
 impl ValueSizes {
-    /// The shortest length that occurs.
+    /// Returns the shortest length that occurs.
     #[must_use]
     pub fn min(&self) -> usize {
         match self {
@@ -38,7 +38,7 @@ impl ValueSizes {
         }
     }
 
-    /// The longest.
+    /// Returns the longest length that occurs.
     #[must_use]
     pub fn max(&self) -> usize {
         match self {
@@ -48,14 +48,14 @@ impl ValueSizes {
         }
     }
 
-    /// About the mean.
+    /// Returns about the mean length.
     #[must_use]
     pub fn typical(&self) -> usize {
         let sum: usize = (0..SAMPLE_KEYS).map(|key| self.length(key)).sum();
         sum.div_ceil(SAMPLE_KEYS as usize)
     }
 
-    /// The length of a key's value.
+    /// Returns the length of a key's value.
     pub(super) fn length(&self, key: u32) -> usize {
         let mut noise = Noise(u64::from(key) ^ (1 << 40));
         match self {
@@ -83,12 +83,12 @@ impl ValueSizes {
     }
 }
 
-/// The sizes that occur.
+/// Returns the sizes that occur.
 fn weighted(sizes: &[(usize, u32)]) -> impl Iterator<Item = (usize, u32)> + '_ {
     sizes.iter().copied().filter(|&(_, weight)| weight > 0)
 }
 
-/// At least one.
+/// Rounds a length, to at least 1.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "what is too large becomes the largest")]
 fn bytes(length: f64) -> usize {
     length.round().max(1.0) as usize

@@ -2,7 +2,7 @@
 
 use super::{ScriptError, ValueSizes};
 
-/// Of keys that are written and of keys that never are; shortened where a key has no room for it.
+/// Prefixes of keys that are written and of keys that never are; shortened where a key has no room for them.
 const PREFIX: &[u8; 4] = b"key:";
 const PREFIX_MISSING: &[u8; 4] = b"mis:";
 /// No separator of any protocol: no blank, no control character.
@@ -14,8 +14,8 @@ const WORDS: [&str; 16] = [
 /// The shortest JSON document has room for its fixed part.
 pub const JSON_BYTES_MIN: usize = 64;
 
-/// What a value looks like.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Content of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Letters and digits that depend on the key.
     Letters,
@@ -138,7 +138,7 @@ impl Noise {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to less than 1.
+    /// Draws a number from 0 to less than 1.
     #[expect(clippy::cast_precision_loss, reason = "53 bits are what a double has")]
     pub(super) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64

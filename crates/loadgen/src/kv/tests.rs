@@ -26,7 +26,7 @@ fn client(script: &Arc<Script>, rules: VerifyRules) -> KvClient {
 /// One request's verdict, and whether its reply was a hit or a miss.
 type Outcome = (Verdict, u64, u64);
 
-/// What an engine would make of replies to `span` that arrive in pieces; `Err` ends the connection.
+/// Returns the engine's verdicts on replies to `span` that arrive in pieces; `Err` ends the connection.
 fn outcomes(client: &mut KvClient, mut span: Span, pieces: &[&[u8]]) -> Vec<Outcome> {
     let mut conn = client.open();
     let mut outcomes = Vec::new();
@@ -75,7 +75,7 @@ fn right_replies(script: &Script, span: Span) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_slow_way_agrees_with_the_fast_one() {
+fn decoding_agrees_with_comparing() {
     for dialect in DIALECTS {
         for plan in [
             EVERYTHING,
@@ -88,7 +88,7 @@ fn the_slow_way_agrees_with_the_fast_one() {
             let span = Span { start: 0, len: 60 };
             let mut slow = Replies::default();
             for (position, reply) in (0..).zip(right_replies(&script, span)) {
-                let (action, number) = script.asked(position);
+                let (action, number) = script.requested(position);
                 let mut key = Vec::new();
                 script.space.key(number, &mut key);
                 let (answer, length) = dialect.decode(action, &key, &reply).expect("a reply").expect("whole");
@@ -107,7 +107,7 @@ fn the_slow_way_agrees_with_the_fast_one() {
 }
 
 #[test]
-fn requests_are_what_a_server_reads() {
+fn a_server_parses_the_requests() {
     let script = script(Dialect::Resp, ScriptPlan::Workflow { keys: KeyDistribution::Sequential }, 3, 3);
     let mut requests = Vec::new();
     script.write_requests(Span { start: 0, len: 3 }, &mut requests);
@@ -119,7 +119,7 @@ fn requests_are_what_a_server_reads() {
     assert_eq!(requests, expected);
 }
 
-/// What each level of verification, from none to content, makes of a reply to a get.
+/// Returns the verdict of each level of verification, from none to content, on a reply to a get.
 fn levels(reply: &[u8], allow_misses: bool) -> [Outcome; 4] {
     let script = script(
         Dialect::Resp,
@@ -160,13 +160,13 @@ fn each_level_of_verification_adds_one_check() {
 }
 
 #[test]
-fn what_a_server_says_when_it_refuses_is_kept() {
+fn the_first_error_message_of_a_server_is_kept() {
     let script = script(Dialect::Memcached, ScriptPlan::Each(Action::Set), 2, 2);
     let mut client = client(&script, STRICT);
     let replies: &[u8] = b"SERVER_ERROR out of memory\r\nERROR\r\n";
     let refused = (Err(ErrorClass::Status), 0, 0);
     assert_eq!(outcomes(&mut client, Span { start: 0, len: 2 }, &[replies]), [refused, refused]);
-    assert_eq!(client.complaint(), Some("SERVER_ERROR out of memory"));
+    assert_eq!(client.first_error(), Some("SERVER_ERROR out of memory"));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn hello_may_be_torn_or_refused() {
         let mut client = client(&script, STRICT);
         let mut conn = client.open();
         let decoded = pieces.iter().map(|piece| client.decode_greeting(&mut conn, piece)).last().expect("a piece");
-        (decoded.consumed, decoded.progress, client.complaint().map(str::to_owned))
+        (decoded.consumed, decoded.progress, client.first_error().map(str::to_owned))
     };
     let good: &[u8] = b"%1\r\n+proto\r\n:3\r\n";
     let accepted = |consumed| (consumed, done(consumed, Replies::ONE, Ok(())).progress, None);
@@ -220,7 +220,7 @@ fn threads_go_through_the_keys_together_each_once() {
             let mut left = crate::engine::share(1_000, thread, threads);
             while left > 0 {
                 let span = client.next(if left.is_multiple_of(2) { &mut one } else { &mut other }, left.min(16));
-                assert!((span.start..span.start + span.len).all(|position| seen.insert(script.asked(position).1)));
+                assert!((span.start..span.start + span.len).all(|position| seen.insert(script.requested(position).1)));
                 left -= span.left();
             }
         }
@@ -229,8 +229,8 @@ fn threads_go_through_the_keys_together_each_once() {
 }
 
 #[test]
-fn a_trace_is_asked_for_in_its_order_whichever_connection_is_free() {
-    let trace = Trace::of_lines(b"a\nb\na\nc\nd\na\nb").expect("seven keys");
+fn a_trace_keeps_its_order_over_all_connections() {
+    let trace = Trace::from_lines(b"a\nb\na\nc\nd\na\nb").expect("seven keys");
     let gets = ScriptPlan::Mixed {
         mix: Mix { get: 1, set: 0, del: 0 },
         keys: KeyDistribution::Replay(Arc::new(trace)),
@@ -239,14 +239,14 @@ fn a_trace_is_asked_for_in_its_order_whichever_connection_is_free() {
     let script = script(Dialect::Resp, gets, 3, 100);
     let mut client = client(&script, STRICT);
     let (mut one, mut other) = (client.open(), client.open());
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     for turn in 0..12 {
         let span = client.next(if turn % 3 == 0 { &mut one } else { &mut other }, 2);
-        asked.extend((span.start..span.start + span.len).map(|position| script.asked(position)));
+        requested.extend((span.start..span.start + span.len).map(|position| script.requested(position)));
     }
     let expected = [0, 1, 0, 2, 3, 0, 1].map(|key| (Action::Get, key));
-    assert!(asked.len() > 14);
-    assert_eq!(asked, expected.into_iter().cycle().take(asked.len()).collect::<Vec<_>>());
+    assert!(requested.len() > 14);
+    assert_eq!(requested, expected.into_iter().cycle().take(requested.len()).collect::<Vec<_>>());
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_connection_asks_in_order_and_whole_batches_beyond_the_end() {
         let span = client.next(&mut conn, 100);
         assert_eq!(span, Span { start: expected, len: 100 });
         for position in span.start..span.start + span.len {
-            assert_eq!(script.asked(position), script.asked(position % 300));
+            assert_eq!(script.requested(position), script.requested(position % 300));
         }
         assert_eq!(outcomes(&mut client, span, &[script.replies(span)]).len(), 100);
         expected = (expected + 100) % 300;
@@ -269,7 +269,7 @@ fn a_connection_asks_in_order_and_whole_batches_beyond_the_end() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn a_script_that_does_not_fit_is_refused() {
     let build = |keys, value, plan, batch| {
         let space = KeySpace::new(keys, 16, Values::Constant, value..=value).expect("it fits");
         Script::new(space, Dialect::Resp, &plan, batch, None, 1).map(|script| script.positions())
@@ -282,7 +282,7 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(build(u32::MAX, 1 << 20, ScriptPlan::Each(Action::Set), 10), Ok(u32::MAX));
 }
 
-/// What a server may do to a reply.
+/// Damage that a server may do to a reply.
 #[derive(Clone, Copy, Debug)]
 enum Lie {
     None,
@@ -346,9 +346,9 @@ proptest! {
         let positions = start..;
         let replies = right_replies(&script, span);
         let told: Vec<u8> = positions.clone().zip(&replies).zip(&lies)
-            .flat_map(|((position, reply), &what)| lie(dialect, script.asked(position).0, reply, what)).collect();
+            .flat_map(|((position, reply), &what)| lie(dialect, script.requested(position).0, reply, what)).collect();
         let expected: Vec<_> = positions.zip(&lies)
-            .map(|(position, &what)| expected_class(script.asked(position).0, what)).collect();
+            .map(|(position, &what)| expected_class(script.requested(position).0, what)).collect();
         let mut client = client(&script, STRICT);
         let torn = outcomes(&mut client, span, &told.chunks(chunk).collect::<Vec<_>>());
         let whole = outcomes(&mut client, span, &[&told]);

@@ -1,11 +1,11 @@
-//! What one answer came to: counts, hashes and judges, and moves no bytes.
+//! Judgement on one answer: it counts, hashes and compares, and moves no bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::mserve::{HEADER_BYTES, Header, Status};
 
 use super::{
-    plan::{AnswerForm, MqLoad, WantedFile},
+    load::{AnswerForm, MqLoad, WantedFile},
     sink::Piece,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 
 const UNKNOWN: u64 = u64::MAX;
 
-/// The lengths of the files, as far as they are known: before the run, or from the first good answer. Threads share them.
+/// Lengths of the files, as far as they are known: before the run, or from the first good answer. Threads share them.
 #[derive(Debug)]
 pub(super) struct Lengths(Box<[AtomicU64]>);
 
@@ -29,7 +29,7 @@ impl Lengths {
         Some(self.0[file].load(Ordering::Relaxed)).filter(|&length| length != UNKNOWN)
     }
 
-    /// The first answer that passes every check says how long the file is.
+    /// Learns the length of a file from the first answer that passes every check.
     fn learn(&self, file: usize, length: u64) -> Verdict {
         let learned = self.0[file].compare_exchange(UNKNOWN, length, Ordering::Relaxed, Ordering::Relaxed);
         match learned {
@@ -39,7 +39,7 @@ impl Lengths {
     }
 }
 
-/// A header on its way.
+/// Header that is arriving.
 #[derive(Debug, Default)]
 pub(super) struct Head {
     bytes: [u8; HEADER_BYTES],
@@ -47,7 +47,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Where the rest of it belongs; empty when it is complete.
+    /// Returns the room for the rest of it; empty when it is complete.
     pub(super) fn room(&mut self) -> &mut [u8] {
         &mut self.bytes[self.filled..]
     }
@@ -60,7 +60,7 @@ impl Head {
         self.filled == HEADER_BYTES
     }
 
-    /// The header once it is complete.
+    /// Returns the header once it is complete.
     pub(super) fn read(&self) -> Result<Option<Header>, ErrorClass> {
         if !self.is_complete() {
             return Ok(None);
@@ -69,20 +69,20 @@ impl Head {
     }
 }
 
-/// An answer on its way.
+/// Answer that is arriving.
 pub(super) struct Answer<'a> {
     wanted: &'a WantedFile,
     file: usize,
     form: AnswerForm,
     verify: FileVerify,
     lengths: &'a Lengths,
-    /// In front of the file, or from the status FIFO.
+    /// Header in front of the file, or from the status FIFO.
     pub(super) head: Head,
     body: Body,
 }
 
 impl<'a> Answer<'a> {
-    /// `is_chosen` is whether to look at it as closely as the plan wants.
+    /// Makes an answer of which nothing has arrived. It is checked in full if it `is_chosen`.
     pub(super) fn new(plan: &'a MqLoad, file: usize, lengths: &'a Lengths, is_chosen: bool) -> Self {
         let (wanted, form) = (&plan.files[file], plan.form);
         // Only an answer with the digest says how long the file is, so one is looked for first.
@@ -91,7 +91,7 @@ impl<'a> Answer<'a> {
         Self { wanted, file, form, verify, lengths, head: Head::default(), body: Body::default() }
     }
 
-    /// Whether what comes next out of the FIFO of the file is a header.
+    /// Returns true if a header comes next out of the FIFO of the file.
     pub(super) fn begins_with_head(&self) -> bool {
         self.form == AnswerForm::Framed && !self.head.is_complete()
     }
@@ -106,7 +106,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// What the server said of the request, if it was to say something; a refusal ends the matter.
+    /// Returns the header, if there is to be one and it is complete. A refusal is an error.
     pub(super) fn heard(&self) -> Result<Option<Header>, ErrorClass> {
         match self.head.read()? {
             Some(header) if header.status != Status::Ok => Err(ErrorClass::Status),
@@ -114,7 +114,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Everything has come that will come.
+    /// Judges the answer, of which all has come that will come.
     pub(super) fn end(self) -> Verdict {
         let arrived = self.body.bytes();
         if let Some(announced) = self.announced()? {
@@ -162,14 +162,14 @@ impl<'a> Answer<'a> {
 mod tests {
     use sha2::{Digest as _, Sha256};
 
-    use super::{super::plan::tests::plan_of, *};
+    use super::{super::load::tests::load_of, *};
 
     const BODY: &[u8] = b"the file";
 
     fn judge(form: AnswerForm, verify: FileVerify, known: bool, head: &[u8], body: &[u8]) -> Verdict {
         let digest = known.then(|| Sha256::digest(BODY).into());
         let wanted = WantedFile { path: "f".into(), length: known.then_some(BODY.len() as u64), digest };
-        let plan = MqLoad { form, verify, ..plan_of(vec![wanted]) };
+        let plan = MqLoad { form, verify, ..load_of(vec![wanted]) };
         let lengths = Lengths::of(&plan);
         let mut answer = Answer::new(&plan, 0, &lengths, true);
         answer.head.room()[..head.len()].copy_from_slice(head);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_answer_is_judged_as_far_as_its_bytes_tell() {
+    fn a_bare_answer_is_judged_by_its_bytes() {
         let levels = |body: &[u8]| {
             [FileVerify::None, FileVerify::Status, FileVerify::Length, FileVerify::Sha256]
                 .map(|verify| judge(AnswerForm::Bare, verify, true, b"", body))
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_believed_only_as_far_as_the_file_bears_it_out() {
+    fn a_header_must_agree_with_the_file() {
         use ErrorClass::{EofEarly, Length, Protocol, ShortBody, Status as Refused};
         for form in [AnswerForm::Framed, AnswerForm::Status] {
             let judge = |head: &[u8], body| judge(form, FileVerify::Sha256, true, head, body);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_or_broken_is_an_error_however_little_is_checked() {
+    fn refusals_and_broken_answers_fail_at_every_level() {
         let judge = |head: &[u8], body| judge(AnswerForm::Framed, FileVerify::None, true, head, body);
         assert_eq!(judge(&header(Status::Overloaded, 0), b""), Err(ErrorClass::Status));
         assert_eq!(judge(&header(Status::Ok, 9), BODY), Err(ErrorClass::ShortBody));
@@ -223,8 +223,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_good_answer_says_how_long_a_file_is() {
-        let plan = plan_of(vec![WantedFile { path: "f".into(), length: None, digest: None }]);
+    fn the_first_good_answer_sets_the_length_of_a_file() {
+        let plan = load_of(vec![WantedFile { path: "f".into(), length: None, digest: None }]);
         let lengths = Lengths::of(&plan);
         let end = |bytes| {
             let mut answer = Answer::new(&plan, 0, &lengths, true);
@@ -237,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_chosen_is_measured_once_the_length_is_known() {
+    fn unsampled_answers_are_only_measured_once_the_length_is_known() {
         let judge = |lengths: &Lengths, plan: &MqLoad, is_chosen, body: &[u8]| {
             let mut answer = Answer::new(plan, 0, lengths, is_chosen);
             answer.take(&Piece::Seen(body));
             answer.end()
         };
         let wanted = |length| WantedFile { path: "f".into(), length, digest: Some(Sha256::digest(BODY).into()) };
-        let plan = |length| MqLoad { verify: FileVerify::Sha256, ..plan_of(vec![wanted(length)]) };
+        let plan = |length| MqLoad { verify: FileVerify::Sha256, ..load_of(vec![wanted(length)]) };
         for length in [Some(BODY.len() as u64), None] {
             let plan = plan(length);
             let lengths = Lengths::of(&plan);
@@ -258,7 +258,7 @@ mod tests {
             assert_eq!(judge(&lengths, &plan, false, b"the file!"), Err(ErrorClass::Length));
             assert_eq!(judge(&lengths, &plan, true, b"the fool"), content);
         }
-        // Whoever asks for less does not get more by chance.
+        // A lower level is not raised for want of a length.
         let plan = MqLoad { verify: FileVerify::None, ..plan(None) };
         assert_eq!(judge(&Lengths::of(&plan), &plan, false, b""), Ok(()));
     }

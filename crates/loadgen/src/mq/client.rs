@@ -1,4 +1,4 @@
-//! One client: asks, one request after the other, until the limit.
+//! One client: it sends one request after the other until the limit.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -11,15 +11,15 @@ use wire::mserve::Request;
 
 use super::{
     MqError,
-    account::{Account, Report, Settled},
     answer::{Answer, Lengths},
-    conduct::{Crew, Edges, News},
+    coordinator::{ClientEvent, Clients, Edges},
     directory,
     exchange::Exchange,
     fifo::Fifo,
+    load::{AnswerForm, MqLoad},
     log::Log,
-    plan::{AnswerForm, MqLoad},
-    sink::Drain,
+    recorder::{ClientRecorder, ClientReport, CompletedRequest},
+    sink::AnswerReader,
 };
 use crate::{
     clock::{self, MILLISECOND, Nanos, SECOND},
@@ -33,18 +33,18 @@ use crate::{
 /// Without any answer for this long, and with failures only, a client gives up.
 const PATIENCE_MIN: Nanos = 10 * SECOND;
 const FAILURES_MAX: u32 = 3;
-/// A client that sleeps looks this often whether the run was interrupted.
-const LOOK_EVERY: Nanos = 50 * MILLISECOND;
-/// Digits that the number of a client and that of its request have at most.
+/// Interval at which a client that sleeps checks whether the run was interrupted.
+const POLL_INTERVAL: Nanos = 50 * MILLISECOND;
+/// Limit of the digits of a client's number, and of a request's.
 const NUMBER_DIGITS: usize = 20;
 
-/// What clients need of the system.
-pub(super) struct Place {
+/// Queue and directory of the clients.
+pub(super) struct ClientResources {
     queue: Queue,
     directory: Directory,
 }
 
-impl Place {
+impl ClientResources {
     pub(super) fn open(plan: &MqLoad) -> Result<Self, MqError> {
         let failed = |why: String| MqError::Queue { name: plan.queue.clone(), why };
         let name: QueueName = plan.queue.parse().map_err(|error| failed(format!("{error}")))?;
@@ -54,13 +54,13 @@ impl Place {
     }
 }
 
-/// Whether every request can be asked at all.
+/// Checks that every request fits into a message of the queue.
 pub(super) fn check(plan: &MqLoad) -> Result<(), MqError> {
-    let place = Place::open(plan)?;
+    let resources = ClientResources::open(plan)?;
     let names = if plan.form == AnswerForm::Status { 2 } else { 1 };
     let name = 1 + plan.prefix.len() + 2 * NUMBER_DIGITS + 2;
     let path = plan.files.iter().map(|wanted| wanted.path.len()).max().unwrap_or_default();
-    let (need, max) = (path + names * name, place.queue.size().message_bytes_max);
+    let (need, max) = (path + names * name, resources.queue.size().message_bytes_max);
     if need > max {
         return Err(MqError::MessageSize { need, max });
     }
@@ -70,18 +70,18 @@ pub(super) fn check(plan: &MqLoad) -> Result<(), MqError> {
 /// One client.
 pub(super) struct Client<'a> {
     plan: &'a MqLoad,
-    place: &'a Place,
+    resources: &'a ClientResources,
     window: &'a Window,
-    /// Where progress is told, and in which place.
+    /// Live statistics, and the client's place in them.
     live: (&'a LiveStats, usize),
     lengths: &'a Lengths,
     sampler: Sampler,
     index: usize,
-    drain: Drain,
-    account: Account<'a>,
+    answer_reader: AnswerReader,
+    recorder: ClientRecorder<'a>,
     /// Requests that may still be sent; `None` if time is the limit.
     quota: Option<u64>,
-    /// Of FIFOs that have been made.
+    /// Number of FIFOs that have been made.
     made: u64,
     /// The file that is asked for next.
     file: usize,
@@ -99,7 +99,7 @@ impl<'a> Client<'a> {
     /// Everything that can fail or takes time, before the clock starts.
     pub(super) fn prepare(
         plan: &'a MqLoad,
-        place: &'a Place,
+        resources: &'a ClientResources,
         window: &'a Window,
         lengths: &'a Lengths,
         index: usize,
@@ -118,14 +118,15 @@ impl<'a> Client<'a> {
         let recorder = plan.request_log.map(|size| Recorder::new(size, plan.seed, index));
         Ok(Self {
             plan,
-            place,
+            resources,
             window,
             live,
             lengths,
             sampler: Sampler::new(plan.sample, plan.seed, index),
             index,
-            drain: Drain::new(plan)?,
-            account: Account::new(window, plan.pacing != Pacing::Closed, plan.counts_by_issue()).with(slicer, recorder),
+            answer_reader: AnswerReader::new(plan)?,
+            recorder: ClientRecorder::new(window, plan.pacing != Pacing::Closed, plan.counts_by_issue())
+                .with(slicer, recorder),
             quota,
             made: 0,
             file: index % plan.files.len(),
@@ -134,8 +135,8 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Asks until the limit, an interrupt, or a server that has not answered for long.
-    pub(super) fn run(mut self) -> Report {
+    /// Sends requests until the limit, an interrupt, or a server that has not answered for long.
+    pub(super) fn run(mut self) -> ClientReport {
         let (begin, mut schedule) = self.course();
         self.last_answer = begin;
         let patience = PATIENCE_MIN.max(clock::nanos(self.plan.timeout).saturating_mul(3));
@@ -151,10 +152,10 @@ impl<'a> Client<'a> {
                 schedule.advance();
             }
         }
-        self.account.close(was_abandoned)
+        self.recorder.close(was_abandoned)
     }
 
-    /// When this client begins, and in an open loop when its requests fall due: there the schedule alone has the ramp.
+    /// Returns when this client begins, and in an open loop its schedule, which alone has the ramp there.
     fn course(&self) -> (Nanos, Option<Schedule>) {
         let MqLoad { seed, clients, pacing, .. } = *self.plan;
         let (origin, ramp) = (self.window.origin(), clock::nanos(self.plan.ramp));
@@ -178,20 +179,29 @@ impl<'a> Client<'a> {
         // It has waited for this client to be free as long as anything may take.
         if free >= due.saturating_add(timeout) {
             let (verdict, heard) = (Err(ErrorClass::Timeout), Received::default());
-            self.account.left(due, free);
-            self.settle(Settled { file, due, free, sent: free, was_tried: false, heard, ended: free, verdict });
+            self.recorder.leave(due, free);
+            self.settle(CompletedRequest {
+                file,
+                due,
+                free,
+                sent: free,
+                was_tried: false,
+                heard,
+                ended: free,
+                verdict,
+            });
             return Some(());
         }
         let fifos = self.fifos();
         self.wait_until(due)?;
         let sent = clock::now();
-        self.account.left(due, sent);
+        self.recorder.leave(due, sent);
         let was_tried = fifos.is_ok();
         let (heard, verdict) = match fifos {
             Ok(fifos) => self.exchange(&fifos, file, sent + timeout)?,
             Err(class) => (Received::default(), Err(class)),
         };
-        self.settle(Settled { file, due, free, sent, was_tried, heard, ended: clock::now(), verdict });
+        self.settle(CompletedRequest { file, due, free, sent, was_tried, heard, ended: clock::now(), verdict });
         Some(())
     }
 
@@ -199,7 +209,7 @@ impl<'a> Client<'a> {
         let mut make = || {
             let name = format!("{}{}-{}", self.plan.prefix, self.index, self.made);
             self.made += 1;
-            Fifo::make(&self.place.directory, name).map_err(|error| match error.raw_os_error() {
+            Fifo::make(&self.resources.directory, name).map_err(|error| match error.raw_os_error() {
                 Some(number) if is_descriptor_shortage(number) => ErrorClass::FdLimit,
                 _ => ErrorClass::Fifo,
             })
@@ -224,28 +234,28 @@ impl<'a> Client<'a> {
         }
         let mut exchange = Exchange {
             window: self.window,
-            account: &mut self.account,
-            drain: &mut self.drain,
+            recorder: &mut self.recorder,
+            answer_reader: &mut self.answer_reader,
             data: &fifos.data.reader,
             status: status.map(|fifo| &fifo.reader),
             deadline,
             heard: Received::default(),
         };
         let answer = Answer::new(self.plan, file, self.lengths, self.sampler.draw());
-        let verdict = exchange.run(&self.place.queue, &message, answer)?;
+        let verdict = exchange.run(&self.resources.queue, &message, answer)?;
         Some((exchange.heard, verdict))
     }
 
-    fn settle(&mut self, settled: Settled) {
-        match settled.verdict {
-            Ok(()) => (self.failures_in_row, self.last_answer) = (0, settled.ended),
+    fn settle(&mut self, completed: CompletedRequest) {
+        match completed.verdict {
+            Ok(()) => (self.failures_in_row, self.last_answer) = (0, completed.ended),
             Err(_) => self.failures_in_row = self.failures_in_row.saturating_add(1),
         }
-        self.account.settle(settled);
+        self.recorder.settle(completed);
         let (live, slot) = self.live;
-        let begin = if self.plan.pacing == Pacing::Closed { settled.sent } else { settled.due };
-        live.add(slot, settled.verdict, 1, settled.ended.saturating_sub(begin));
-        live.set(slot, self.account.tally.ok, self.account.tally.failed());
+        let begin = if self.plan.pacing == Pacing::Closed { completed.sent } else { completed.due };
+        live.add(slot, completed.verdict, 1, completed.ended.saturating_sub(begin));
+        live.set(slot, self.recorder.tally.ok, self.recorder.tally.failed());
     }
 
     /// Sleeps; `None` when the run was interrupted.
@@ -258,7 +268,7 @@ impl<'a> Client<'a> {
             if now >= due {
                 return Some(());
             }
-            std::thread::sleep(std::time::Duration::from_nanos((due - now).min(LOOK_EVERY)));
+            std::thread::sleep(std::time::Duration::from_nanos((due - now).min(POLL_INTERVAL)));
         }
     }
 }
@@ -271,35 +281,35 @@ fn is_descriptor_shortage(number: i32) -> bool {
 pub(super) struct Threads<'a> {
     window: &'a Window,
     live: &'a LiveStats,
-    barred: Option<RwLockWriteGuard<'a, ()>>,
-    news: Receiver<News>,
+    start_guard: Option<RwLockWriteGuard<'a, ()>>,
+    events: Receiver<ClientEvent>,
     collector: Option<Collector>,
 }
 
-/// What the threads share.
+/// State that the threads share.
 #[derive(Clone, Copy)]
 struct Shared<'a> {
     plan: &'a MqLoad,
-    place: &'a Place,
+    resources: &'a ClientResources,
     window: &'a Window,
     lengths: &'a Lengths,
     live: &'a LiveStats,
     log: Option<&'a Log>,
-    gate: &'a RwLock<()>,
+    start_lock: &'a RwLock<()>,
 }
 
-impl Crew for Threads<'_> {
-    fn news(&self) -> &Receiver<News> {
-        &self.news
+impl Clients for Threads<'_> {
+    fn events(&self) -> &Receiver<ClientEvent> {
+        &self.events
     }
 
     fn live(&self) -> &LiveStats {
         self.live
     }
 
-    fn go(&mut self, edges: Edges) {
-        edges.tell(self.window);
-        self.barred = None;
+    fn start(&mut self, edges: Edges) {
+        edges.apply(self.window);
+        self.start_guard = None;
     }
 
     fn stop(&mut self) {
@@ -311,54 +321,62 @@ impl Crew for Threads<'_> {
     }
 }
 
-/// For a plan with a timeline.
+/// Starts a collector, if the load has a timeline.
 pub(super) fn collector(plan: &MqLoad) -> Result<Option<Collector>, MqError> {
     plan.timeline.map(|width| Collector::start(clock::nanos(width))).transpose().map_err(MqError::Start)
 }
 
-/// Runs `conduct` with a thread for each client.
+/// Runs `coordinate` with a thread for each client.
 pub(super) fn with_threads<T>(
     plan: &MqLoad,
     log: Option<&Log>,
-    conduct: impl FnOnce(&mut Threads<'_>) -> Result<T, MqError>,
+    coordinate: impl FnOnce(&mut Threads<'_>) -> Result<T, MqError>,
 ) -> Result<T, MqError> {
-    let place = Place::open(plan)?;
+    let resources = ClientResources::open(plan)?;
     let collector = collector(plan)?;
-    let (window, lengths, live, gate) =
+    let (window, lengths, live, start_lock) =
         (Window::default(), Lengths::of(plan), LiveStats::new(plan.clients), RwLock::new(()));
-    let shared = Shared { plan, place: &place, window: &window, lengths: &lengths, live: &live, log, gate: &gate };
-    let (sender, news) = channel();
+    let shared = Shared {
+        plan,
+        resources: &resources,
+        window: &window,
+        lengths: &lengths,
+        live: &live,
+        log,
+        start_lock: &start_lock,
+    };
+    let (sender, events) = channel();
     std::thread::scope(|scope| {
-        let barred = gate.write();
-        let mut crew = Threads { window: &window, live: &live, barred: Some(barred), news, collector };
+        let start_guard = start_lock.write();
+        let mut clients = Threads { window: &window, live: &live, start_guard: Some(start_guard), events, collector };
         for index in 0..plan.clients {
-            let (sender, slicer) = (sender.clone(), crew.collector.as_ref().map(Collector::slicer));
-            let client = move || shared.be_a_thread(index, slicer, &sender);
+            let (sender, slicer) = (sender.clone(), clients.collector.as_ref().map(Collector::slicer));
+            let client = move || shared.run_client_thread(index, slicer, &sender);
             let spawned = std::thread::Builder::new().spawn_scoped(scope, client);
             if let Err(why) = spawned {
-                // Those that have started end as soon as the gate opens.
-                crew.stop();
+                // Those that have started end as soon as the start lock opens.
+                clients.stop();
                 return Err(MqError::Start(why));
             }
         }
         drop(sender);
-        conduct(&mut crew)
+        coordinate(&mut clients)
     })
 }
 
 impl Shared<'_> {
-    fn be_a_thread(self, index: usize, slicer: Option<Slicer>, news: &Sender<News>) {
-        let Self { plan, place, window, lengths, live, log, gate } = self;
-        let prepared = Client::prepare(plan, place, window, lengths, index, (live, index), slicer);
-        // Whoever conducts may have left after an error: then nobody listens, and the window is stopped.
-        let _ = news.send(News::Ready);
-        drop(gate.read());
+    fn run_client_thread(self, index: usize, slicer: Option<Slicer>, events: &Sender<ClientEvent>) {
+        let Self { plan, resources, window, lengths, live, log, start_lock } = self;
+        let prepared = Client::prepare(plan, resources, window, lengths, index, (live, index), slicer);
+        // The coordinator may have left after an error: then there is no receiver, and the window is stopped.
+        let _ = events.send(ClientEvent::Ready);
+        drop(start_lock.read());
         let mut report = prepared.map(|client| Box::new(client.run()));
         if let (Ok(report), Some(log)) = (&mut report, log)
             && let Some(kept) = report.kept.take()
         {
             log.add(index, kept);
         }
-        let _ = news.send(News::Ended(report));
+        let _ = events.send(ClientEvent::Ended(report));
     }
 }

@@ -11,18 +11,18 @@ use sys::fifo::{Directory, OpenError, Ownership, Reader};
 
 use super::fifo;
 
-/// With which the names of all FIFOs of all runs begin.
-pub(super) const NAME: &str = "loadgen-";
-/// With which the name of a run's lock ends, behind the run's prefix.
+/// Prefix of the names of all FIFOs of all runs.
+pub(super) const PREFIX: &str = "loadgen-";
+/// End of the name of a run's lock, behind the run's prefix.
 const LOCK: &str = "lock";
 /// Other runs may take the lock for a dead one's before it is locked.
 const TRIES: usize = 8;
-/// How long another run may take to remove what it takes for a dead one's.
-const SWEPT_WITHIN: Duration = Duration::from_secs(1);
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Time that another run may take to remove what it takes for a dead one's.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// With whom a directory of FIFOs may be shared.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+/// Users with whom a directory of FIFOs may be shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Sharing {
     /// Nobody: it belongs to this user or to root, and to the owner alone.
     Private,
@@ -30,7 +30,7 @@ pub enum Sharing {
     Shared,
 }
 
-/// Why a directory is none for FIFOs.
+/// Reasons why a directory cannot be used for FIFOs.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     #[error(
@@ -87,21 +87,21 @@ fn check(path: PathBuf, ownership: Ownership, user: u32) -> Result<(), Directory
     }
 }
 
-/// What a run has in the directory: FIFOs with its prefix, and one among them that is locked for as long as it lives. They
-/// are removed when this is dropped; after SIGKILL the next run finds a lock that nobody holds.
+/// Claim of a run on its FIFOs in the directory: one FIFO with its prefix is locked for as long as the run lives. All
+/// with that prefix are removed when this is dropped; after SIGKILL the next run finds a lock that nobody holds.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct DirectoryLock {
     directory: Directory,
     prefix: String,
     _lock: Reader,
 }
 
-impl Claim {
+impl DirectoryLock {
     /// Removes what dead runs have left, if the directory is private, and makes and locks this run's own FIFO.
-    pub(super) fn stake(path: &Path, sharing: Sharing, prefix: &str) -> Result<Self, DirectoryError> {
+    pub(super) fn acquire(path: &Path, sharing: Sharing, prefix: &str) -> Result<Self, DirectoryError> {
         let directory = open(path, sharing)?;
         if sharing == Sharing::Private {
-            sweep(&directory);
+            remove_stale(&directory);
         }
         let lock = lock(&directory, &format!("{prefix}{LOCK}"));
         let lock = lock.map_err(|why| DirectoryError::Unusable { path: path.to_owned(), why })?;
@@ -109,7 +109,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for DirectoryLock {
     fn drop(&mut self) {
         // Where names cannot be listed there is still the lock; clients have removed the others.
         let lock = || vec![format!("{}{LOCK}", self.prefix).into_bytes()];
@@ -128,11 +128,11 @@ fn lock(directory: &Directory, name: &str) -> io::Result<Reader> {
                 return Err(fifo::of_open(error));
             }
         };
-        // Whoever has it locked will remove it, by its name: until then there must be no other of that name.
-        let mut looks = SWEPT_WITHIN.as_millis() / LOOK_EVERY.as_millis();
+        // The run that has it locked will remove it, by its name: until then there must be no other of that name.
+        let mut looks = REMOVAL_TIMEOUT.as_millis() / POLL_INTERVAL.as_millis();
         while !lock.try_lock()? {
             looks = looks.checked_sub(1).ok_or(io::ErrorKind::WouldBlock)?;
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         if !lock.is_removed()? {
             return Ok(lock);
@@ -141,12 +141,12 @@ fn lock(directory: &Directory, name: &str) -> io::Result<Reader> {
     Err(io::ErrorKind::ResourceBusy.into())
 }
 
-/// Removes the FIFOs of runs that are dead. Whose lock is held lives, wherever that is: a process id would mean something
-/// else in another container, and after a while in the same.
-fn sweep(directory: &Directory) {
+/// Removes the FIFOs of dead runs. A run whose lock is held is alive, in whichever container. A process id would mean
+/// something else in another container, and after a while in the same.
+fn remove_stale(directory: &Directory) {
     let Ok(names) = directory.names() else { return };
     for name in &names {
-        let Some(prefix) = name.strip_suffix(LOCK.as_bytes()).filter(|prefix| prefix.starts_with(NAME.as_bytes()))
+        let Some(prefix) = name.strip_suffix(LOCK.as_bytes()).filter(|prefix| prefix.starts_with(PREFIX.as_bytes()))
         else {
             continue;
         };
@@ -199,10 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn what_dead_runs_left_is_removed_and_nothing_else() {
-        let place = crate::mq::private_directory();
-        let directory = open(place.path(), Sharing::Private).expect("it is private");
-        let living = Claim::stake(place.path(), Sharing::Private, "loadgen-1-a-").expect("a claim");
+    fn only_the_fifos_of_dead_runs_are_removed() {
+        let temporary = crate::mq::private_directory();
+        let directory = open(temporary.path(), Sharing::Private).expect("it is private");
+        let living = DirectoryLock::acquire(temporary.path(), Sharing::Private, "loadgen-1-a-").expect("a lock");
         for name in [
             "loadgen-1-a-0-0",
             "loadgen-2-b-lock",
@@ -214,32 +214,32 @@ mod tests {
             directory.make(name.as_bytes()).expect("a FIFO");
         }
         // Where others are, nothing of theirs is judged.
-        drop(Claim::stake(place.path(), Sharing::Shared, "loadgen-4-d-").expect("a claim"));
+        drop(DirectoryLock::acquire(temporary.path(), Sharing::Shared, "loadgen-4-d-").expect("a lock"));
         assert!(names(&directory).contains(&"loadgen-2-b-lock".to_owned()));
-        drop(Claim::stake(place.path(), Sharing::Private, "loadgen-5-e-").expect("a claim"));
+        drop(DirectoryLock::acquire(temporary.path(), Sharing::Private, "loadgen-5-e-").expect("a lock"));
         // Without a lock nobody knows whose it is.
         assert_eq!(names(&directory), ["loadgen-1-a-0-0", "loadgen-1-a-lock", "loadgen-3-c-0-0", "other-lock"]);
         drop(living);
         assert_eq!(names(&directory), ["loadgen-3-c-0-0", "other-lock"]);
     }
 
-    /// Runs that start while others sweep keep their locks.
+    /// Runs that start while others remove stale ones keep their locks.
     #[test]
-    fn who_has_staked_a_claim_keeps_it_whoever_sweeps() {
-        let place = crate::mq::private_directory();
+    fn a_living_run_keeps_its_lock_while_others_clean_up() {
+        let temporary = crate::mq::private_directory();
         std::thread::scope(|scope| {
             for thread in 0..4 {
-                let path = place.path();
+                let path = temporary.path();
                 scope.spawn(move || {
                     for run in 0..50 {
                         let prefix = format!("loadgen-{thread}-{run}-");
-                        let claim = Claim::stake(path, Sharing::Private, &prefix).expect("a claim");
+                        let lock = DirectoryLock::acquire(path, Sharing::Private, &prefix).expect("a lock");
                         std::thread::yield_now();
-                        assert!(!claim._lock.is_removed().expect("it is open"), "{prefix}");
+                        assert!(!lock._lock.is_removed().expect("it is open"), "{prefix}");
                     }
                 });
             }
         });
-        assert_eq!(std::fs::read_dir(place.path()).expect("a directory").count(), 0);
+        assert_eq!(std::fs::read_dir(temporary.path()).expect("a directory").count(), 0);
     }
 }

@@ -12,9 +12,9 @@ use sys::{
 };
 
 use super::{
-    account::Account,
     answer::Answer,
-    sink::{Drain, Piece},
+    recorder::ClientRecorder,
+    sink::{AnswerReader, Piece},
 };
 use crate::{
     clock::{self, MILLISECOND, Nanos},
@@ -24,55 +24,55 @@ use crate::{
     request_log::Received,
 };
 
-/// How long anything waits before it looks whether the run was interrupted.
-const LOOK_EVERY: Nanos = 50 * MILLISECOND;
+/// Longest wait before the interrupt flag is checked.
+const POLL_INTERVAL: Nanos = 50 * MILLISECOND;
 
 /// A request under way.
 pub(super) struct Exchange<'a, 'w> {
     pub(super) window: &'w Window,
-    pub(super) account: &'a mut Account<'w>,
-    pub(super) drain: &'a mut Drain,
+    pub(super) recorder: &'a mut ClientRecorder<'w>,
+    pub(super) answer_reader: &'a mut AnswerReader,
     pub(super) data: &'a Reader,
     pub(super) status: Option<&'a Reader>,
     pub(super) deadline: Nanos,
     pub(super) heard: Received,
 }
 
-/// Why an exchange is over before its end.
-enum Over {
+/// Reasons why an exchange ends early.
+enum Aborted {
     Failed(ErrorClass),
     /// The run was interrupted: there is no verdict.
     Stopped,
 }
 
-impl From<ErrorClass> for Over {
+impl From<ErrorClass> for Aborted {
     fn from(class: ErrorClass) -> Self {
         Self::Failed(class)
     }
 }
 
-/// Whether a FIFO has more to say.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// State of a FIFO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Open,
     Ended,
 }
 
 impl Exchange<'_, '_> {
-    /// Asks and hears the answer to its end; `None` when the run was interrupted.
+    /// Sends the request and reads the answer to its end; `None` when the run was interrupted.
     pub(super) fn run(&mut self, queue: &Queue, message: &[u8], mut answer: Answer<'_>) -> Option<Verdict> {
         match self.send(queue, message).and_then(|()| self.receive(&mut answer)) {
             Ok(()) => Some(answer.end()),
-            Err(Over::Failed(class)) => Some(Err(class)),
-            Err(Over::Stopped) => None,
+            Err(Aborted::Failed(class)) => Some(Err(class)),
+            Err(Aborted::Stopped) => None,
         }
     }
 
-    fn send(&mut self, queue: &Queue, message: &[u8]) -> Result<(), Over> {
+    fn send(&mut self, queue: &Queue, message: &[u8]) -> Result<(), Aborted> {
         loop {
             match queue.try_send(message, 0) {
                 Ok(()) => {
-                    self.account.sent(message.len() as u64, clock::now());
+                    self.recorder.sent(message.len() as u64, clock::now());
                     return Ok(());
                 }
                 Err(SendError::Full) => {
@@ -83,7 +83,7 @@ impl Exchange<'_, '_> {
         }
     }
 
-    fn receive(&mut self, answer: &mut Answer<'_>) -> Result<(), Over> {
+    fn receive(&mut self, answer: &mut Answer<'_>) -> Result<(), Aborted> {
         let (data, status) = (self.data, self.status);
         let mut data_flow = Flow::Open;
         let mut status_flow = if status.is_some() { Flow::Open } else { Flow::Ended };
@@ -104,7 +104,7 @@ impl Exchange<'_, '_> {
     }
 
     /// Takes what there is of the file, and of the header in front of it.
-    fn take_data(&mut self, answer: &mut Answer<'_>) -> Result<Flow, Over> {
+    fn take_data(&mut self, answer: &mut Answer<'_>) -> Result<Flow, Aborted> {
         while answer.begins_with_head() {
             let flow = self.take_head(self.data, answer)?;
             if answer.begins_with_head() {
@@ -112,7 +112,7 @@ impl Exchange<'_, '_> {
             }
         }
         loop {
-            let piece = match self.drain.take(self.data) {
+            let piece = match self.answer_reader.take(self.data) {
                 Ok(Piece::Seen([]) | Piece::Unseen(0)) => return Ok(Flow::Ended),
                 Ok(piece) => piece,
                 Err(Errno::AGAIN) => return Ok(Flow::Open),
@@ -121,14 +121,14 @@ impl Exchange<'_, '_> {
             };
             let now = clock::now();
             self.heard.more(piece.bytes(), now);
-            self.account.received(piece.bytes(), now);
+            self.recorder.received(piece.bytes(), now);
             answer.take(&piece);
             // A FIFO that is filled as fast as it is emptied gives no other opportunity.
             self.check(now, ErrorClass::Timeout)?;
         }
     }
 
-    fn take_head(&mut self, fifo: &Reader, answer: &mut Answer<'_>) -> Result<Flow, Over> {
+    fn take_head(&mut self, fifo: &Reader, answer: &mut Answer<'_>) -> Result<Flow, Aborted> {
         loop {
             match rustix::io::read(fifo, answer.head.room()) {
                 Ok(0) => return Ok(Flow::Ended),
@@ -136,30 +136,30 @@ impl Exchange<'_, '_> {
                     answer.head.filled(length);
                     let now = clock::now();
                     self.heard.more(length as u64, now);
-                    self.account.received(length as u64, now);
+                    self.recorder.received(length as u64, now);
                 }
                 Err(Errno::AGAIN) => return Ok(Flow::Open),
                 Err(Errno::INTR) => continue,
                 Err(_) => return Err(ErrorClass::Fifo.into()),
             }
             if answer.heard()?.is_some() {
-                // What stands behind it is the file, or nothing that anybody asked for.
+                // Behind it stands the file, or something that was not requested.
                 return Ok(Flow::Ended);
             }
         }
     }
 
-    /// Waits until one of these can be used, and says which.
+    /// Waits until one of these can be used. Returns which of them can be.
     fn wait<const N: usize>(
         &self,
         files: [(BorrowedFd<'_>, PollFlags); N],
         if_late: ErrorClass,
-    ) -> Result<[bool; N], Over> {
+    ) -> Result<[bool; N], Aborted> {
         let mut polled = files.map(|(file, flags)| PollFd::from_borrowed_fd(file, flags));
         loop {
             let now = clock::now();
             self.check(now, if_late)?;
-            let rest = clock::timespec((self.deadline - now).min(LOOK_EVERY));
+            let rest = clock::timespec((self.deadline - now).min(POLL_INTERVAL));
             match poll(&mut polled, Some(&rest)) {
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => return Ok(polled.map(|file| !file.revents().is_empty())),
@@ -168,9 +168,9 @@ impl Exchange<'_, '_> {
         }
     }
 
-    fn check(&self, now: Nanos, if_late: ErrorClass) -> Result<(), Over> {
+    fn check(&self, now: Nanos, if_late: ErrorClass) -> Result<(), Aborted> {
         match now >= self.deadline {
-            _ if self.window.is_stopped() => Err(Over::Stopped),
+            _ if self.window.is_stopped() => Err(Aborted::Stopped),
             true => Err(if_late.into()),
             false => Ok(()),
         }

@@ -4,7 +4,7 @@ use std::io;
 
 use sys::fifo::{Directory, OpenError, Reader};
 
-/// A FIFO that is open for reading, and is removed with this.
+/// FIFO that is open for reading, and is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Fifo<'a> {
     directory: &'a Directory,

@@ -1,38 +1,38 @@
-//! Where the requests that clients keep for the log come together.
+//! Collection of the requests that clients keep for the log.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::plan::MqLoad;
+use super::load::MqLoad;
 use crate::{
     clock::Nanos,
     request_log::{Kept, LogBuilder, LogNames, RequestLog},
 };
 
-/// Shared by all that hear of a client's end.
+/// Log that is shared by all threads that read reports of clients.
 #[derive(Clone, Debug)]
 pub(super) struct Log(Arc<Mutex<LogBuilder>>);
 
 impl Log {
-    /// If the plan asks for one.
+    /// Makes a log, if the load asks for one.
     pub(super) fn of(plan: &MqLoad) -> Option<Self> {
         plan.request_log.map(|size| Self(Arc::new(Mutex::new(LogBuilder::new(size)))))
     }
 
-    /// Takes what a client has kept, or a piece of it.
+    /// Adds the requests that a client has kept, or a part of them.
     pub(super) fn add(&self, client: usize, kept: Kept) {
         self.0.lock().add(client, kept);
     }
 
-    /// What there is, of a window that was opened at `opened`.
+    /// Takes the log, of a window that was opened at `opened`.
     pub(super) fn read(&self, plan: &MqLoad, opened: Nanos) -> RequestLog {
         let mut gathered = self.0.lock();
         std::mem::replace(&mut *gathered, LogBuilder::new(0)).read(opened, plan)
     }
 }
 
-/// Clients have no connections: what stands in their place is the client.
+/// Names of clients and files. Clients have no connections; the client's number stands in their place.
 impl LogNames for MqLoad {
     fn connection(&self, client: usize, _: usize) -> u64 {
         client as u64

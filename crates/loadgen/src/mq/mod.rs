@@ -2,27 +2,27 @@
 //! through a FIFO that the client has made for it, in a directory that is private unless the plan says otherwise.
 //!
 //! Each client is a thread or a process of its own and has one request under way at a time. The FIFO is made and opened
-//! before the request falls due, has a name that nobody can guess, answers one request and is then removed: what a server
-//! says late, or twice, never becomes part of another answer.
+//! before the request falls due, has a name that nobody can guess, answers one request and is then removed: what a
+//! server says late, or twice, never becomes part of another answer.
 
-mod account;
 mod answer;
 mod client;
-mod conduct;
+mod coordinator;
 mod directory;
 mod exchange;
 mod fifo;
+mod load;
 mod log;
-mod plan;
 mod processes;
+mod recorder;
 mod sink;
 
 use std::{io, sync::atomic::AtomicBool};
 
-use self::{conduct::conduct, directory::Claim, log::Log, processes::Processes};
+use self::{coordinator::coordinate, directory::DirectoryLock, log::Log, processes::Processes};
 pub use self::{
     directory::{DirectoryError, Sharing, open as open_directory},
-    plan::{AnswerForm, AnswerSink, ClientKind, MqLoad, WantedFile},
+    load::{AnswerForm, AnswerSink, ClientKind, MqLoad, WantedFile},
     processes::{CLIENT_COMMAND, run_client_process},
 };
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
     usage::ServerProbe,
 };
 
-/// Why nothing could be measured.
+/// Reasons why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum MqError {
     #[error("cannot open the queue {name}: {why}")]
@@ -51,34 +51,34 @@ pub enum MqError {
     Panicked,
 }
 
-/// Lets the clients of `plan` ask until the limit, or until `interrupt` is set, and reports progress to `observe`. No FIFO
-/// is left when it returns, and in a private directory none of a run that was killed either.
+/// Lets the clients of `plan` ask until the limit, or until `interrupt` is set, and reports progress to `observe`. No
+/// FIFO is left when it returns, and in a private directory none of a run that was killed either.
 ///
 /// # Errors
-/// Nothing could be measured: the queue or the directory cannot be used, or a client could not be started or was lost.
+/// The queue or the directory cannot be used, or a client could not be started or was lost.
 pub fn run(
     plan: &MqLoad,
     server: Option<&ServerProbe>,
     interrupt: &AtomicBool,
     observe: impl FnMut(&LiveStats),
 ) -> Result<Measured<()>, MqError> {
-    let _claim = Claim::stake(&plan.fifo_directory, plan.sharing, &plan.prefix)?;
+    let _lock = DirectoryLock::acquire(&plan.fifo_directory, plan.sharing, &plan.prefix)?;
     // Best effort: without it the edges of the window are late by the default slack of 50 µs.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     client::check(plan)?;
     let log = Log::of(plan);
     let mut measured = match plan.spawn {
         ClientKind::Thread => {
-            client::with_threads(plan, log.as_ref(), |crew| conduct(plan, crew, server, interrupt, observe))
+            client::with_threads(plan, log.as_ref(), |clients| coordinate(plan, clients, server, interrupt, observe))
         }
         ClientKind::Process => Processes::start(plan, log.as_ref())
-            .and_then(|mut crew| conduct(plan, &mut crew, server, interrupt, observe)),
+            .and_then(|mut clients| coordinate(plan, &mut clients, server, interrupt, observe)),
     }?;
     measured.request_log = log.map(|log| log.read(plan, measured.opened));
     Ok(measured)
 }
 
-/// As `mkdir -m 700` makes it.
+/// Makes a directory as `mkdir -m 700` does.
 #[cfg(test)]
 fn private_directory() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! Where the bytes of answers go.
+//! Readers of answers: where their bytes go.
 
 use std::{fs::File, os::fd::AsFd};
 
@@ -12,19 +12,19 @@ use super::{MqError, MqLoad};
 /// The most that one splice(2) is asked for.
 const SPLICE_MAX: usize = 1 << 30;
 
-/// A sink that is ready to take what a FIFO holds.
-pub(super) enum Drain {
+/// Reader that takes what a FIFO holds.
+pub(super) enum AnswerReader {
     Read(Box<[u8]>),
     Splice(File),
 }
 
-/// What came out of a FIFO at once. 0 bytes are its end.
+/// Bytes that came out of a FIFO at once. 0 bytes are its end.
 pub(super) enum Piece<'a> {
     Seen(&'a [u8]),
     Unseen(u64),
 }
 
-impl Drain {
+impl AnswerReader {
     pub(super) fn new(plan: &MqLoad) -> Result<Self, MqError> {
         Ok(match plan.sink {
             super::AnswerSink::Read => Self::Read(vec![0; plan.buffer_bytes].into_boxed_slice()),

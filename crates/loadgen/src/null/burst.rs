@@ -3,7 +3,7 @@
 /// The reply is repeated up to about this size, so that a pipeline is answered with one `send`.
 const BURST_BYTES: usize = 64 << 10;
 
-/// A reply, repeated: any stretch of an output that consists of it is a slice.
+/// A reply, repeated, so that any stretch of an output that consists of it is a slice.
 #[derive(Debug)]
 pub(super) struct Burst {
     bytes: Vec<u8>,
@@ -12,31 +12,31 @@ pub(super) struct Burst {
 
 impl Burst {
     /// `reply` must not be empty.
-    pub(super) fn of(reply: &[u8]) -> Self {
+    pub(super) fn new(reply: &[u8]) -> Self {
         Self { bytes: reply.repeat((BURST_BYTES / reply.len()).max(1)), length: reply.len() }
     }
 
-    /// Once.
+    /// Returns the reply once.
     pub(super) fn reply(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }
 
-/// Replies that one connection has coming to it.
+/// Replies that are to be sent on one connection.
 #[derive(Debug, Default)]
-pub(super) struct Owed {
-    /// Bytes. They continue a reply that may have begun.
+pub(super) struct PendingReplies {
+    /// Number of bytes. They continue a reply that may have begun.
     bytes: usize,
-    /// How far into a reply the output stands.
+    /// Offset of the output in a reply.
     phase: usize,
 }
 
-impl Owed {
+impl PendingReplies {
     pub(super) fn add(&mut self, replies: usize, burst: &Burst) {
         self.bytes += replies * burst.length;
     }
 
-    /// The next stretch.
+    /// Returns the next stretch.
     pub(super) fn front<'a>(&self, burst: &'a Burst) -> &'a [u8] {
         &burst.bytes[self.phase..burst.bytes.len().min(self.phase + self.bytes)]
     }

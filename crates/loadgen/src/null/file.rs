@@ -7,7 +7,7 @@ use wire::file::{self, Dialect as _, Status};
 
 use super::{
     Responder, Unparsable,
-    burst::{Burst, Owed},
+    burst::{Burst, PendingReplies},
 };
 
 /// The first byte of the longest framed request.
@@ -26,7 +26,7 @@ impl FileReply {
         let mut reply = Vec::with_capacity(file::HEAD_BYTES + body_bytes);
         file::Framed::head(Status::Found, body_bytes as u64, &mut reply);
         reply.resize(file::HEAD_BYTES + body_bytes, b'x');
-        Self { framed: Burst::of(&reply) }
+        Self { framed: Burst::new(&reply) }
     }
 
     fn body(&self) -> &[u8] {
@@ -40,7 +40,7 @@ pub struct FileResponder(Stage);
 
 #[derive(Debug, Default)]
 enum Stage {
-    /// Nothing has arrived.
+    /// No byte has arrived.
     #[default]
     Silent,
     /// So many bytes of the request are missing, and so many of the document have been sent.
@@ -50,17 +50,17 @@ enum Stage {
     },
     Framed {
         scan: FramedScan,
-        owed: Owed,
+        pending: PendingReplies,
     },
 }
 
 impl Responder for FileResponder {
     type Replies = FileReply;
 
-    fn take_in(&mut self, input: &[u8], replies: &FileReply) -> Result<(), Unparsable> {
+    fn on_input(&mut self, input: &[u8], replies: &FileReply) -> Result<(), Unparsable> {
         if let (Stage::Silent, Some(&first)) = (&self.0, input.first()) {
             self.0 = if first <= FRAMED_FIRST_MAX {
-                Stage::Framed { scan: FramedScan::default(), owed: Owed::default() }
+                Stage::Framed { scan: FramedScan::default(), pending: PendingReplies::default() }
             } else {
                 Stage::Original { missing: file::ORIGINAL_ID_BYTES, sent: 0 }
             };
@@ -68,7 +68,7 @@ impl Responder for FileResponder {
         match &mut self.0 {
             Stage::Silent => {}
             Stage::Original { missing, .. } => *missing = missing.saturating_sub(input.len()),
-            Stage::Framed { scan, owed } => owed.add(scan.count(input)?, &replies.framed),
+            Stage::Framed { scan, pending } => pending.add(scan.count(input)?, &replies.framed),
         }
         Ok(())
     }
@@ -77,7 +77,7 @@ impl Responder for FileResponder {
         match &mut self.0 {
             Stage::Original { missing: 0, sent } => &replies.body()[*sent..],
             Stage::Silent | Stage::Original { .. } => &[],
-            Stage::Framed { owed, .. } => owed.front(&replies.framed),
+            Stage::Framed { pending, .. } => pending.front(&replies.framed),
         }
     }
 
@@ -85,11 +85,11 @@ impl Responder for FileResponder {
         match &mut self.0 {
             Stage::Silent => {}
             Stage::Original { sent: before, .. } => *before += sent,
-            Stage::Framed { owed, .. } => owed.advance(sent, &replies.framed),
+            Stage::Framed { pending, .. } => pending.advance(sent, &replies.framed),
         }
     }
 
-    fn is_last(&self) -> bool {
+    fn closes_when_sent(&self) -> bool {
         matches!(self.0, Stage::Original { missing: 0, .. })
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_none_is_not_understood() {
+    fn a_length_out_of_range_is_an_error() {
         for stream in [b"\0\x01a\0\0".as_slice(), b"\x04\x01aaaa"] {
             assert_eq!(FramedScan::default().count(stream), Err(Unparsable));
         }

@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use super::{
     Responder, Unparsable,
-    burst::{Burst, Owed},
+    burst::{Burst, PendingReplies},
 };
 
 const REQUEST_END: &[u8; 4] = b"\r\n\r\n";
@@ -21,7 +21,7 @@ impl HttpReply {
         )
         .into_bytes();
         reply.resize(reply.len() + body_bytes, b'x');
-        Self(Burst::of(&reply))
+        Self(Burst::new(&reply))
     }
 }
 
@@ -29,23 +29,23 @@ impl HttpReply {
 #[derive(Debug, Default)]
 pub struct HttpResponder {
     scan: RequestScan,
-    owed: Owed,
+    pending: PendingReplies,
 }
 
 impl Responder for HttpResponder {
     type Replies = HttpReply;
 
-    fn take_in(&mut self, input: &[u8], HttpReply(reply): &HttpReply) -> Result<(), Unparsable> {
-        self.owed.add(self.scan.count(input), reply);
+    fn on_input(&mut self, input: &[u8], HttpReply(reply): &HttpReply) -> Result<(), Unparsable> {
+        self.pending.add(self.scan.count(input), reply);
         Ok(())
     }
 
     fn front<'a>(&'a mut self, HttpReply(reply): &'a HttpReply) -> &'a [u8] {
-        self.owed.front(reply)
+        self.pending.front(reply)
     }
 
     fn advance(&mut self, sent: usize, HttpReply(reply): &HttpReply) {
-        self.owed.advance(sent, reply);
+        self.pending.advance(sent, reply);
     }
 }
 

@@ -4,10 +4,10 @@ use memchr::memchr_iter;
 
 use super::{
     Responder, Unparsable,
-    burst::{Burst, Owed},
+    burst::{Burst, PendingReplies},
 };
 
-/// What ends a request, and the reply to each.
+/// End of a request, and the reply to each.
 #[derive(Debug)]
 pub struct LineReply {
     end: u8,
@@ -18,18 +18,18 @@ impl LineReply {
     /// `reply` must not be empty.
     #[must_use]
     pub fn new(end: u8, reply: &[u8]) -> Self {
-        Self { end, reply: Burst::of(reply) }
+        Self { end, reply: Burst::new(reply) }
     }
 }
 
 /// One connection.
 #[derive(Debug, Default)]
-pub struct LineResponder(Owed);
+pub struct LineResponder(PendingReplies);
 
 impl Responder for LineResponder {
     type Replies = LineReply;
 
-    fn take_in(&mut self, input: &[u8], replies: &LineReply) -> Result<(), Unparsable> {
+    fn on_input(&mut self, input: &[u8], replies: &LineReply) -> Result<(), Unparsable> {
         self.0.add(memchr_iter(replies.end, input).count(), &replies.reply);
         Ok(())
     }
@@ -51,14 +51,14 @@ mod tests {
     fn every_line_gets_one_reply_however_it_is_torn() {
         let replies = LineReply::new(b'\n', b"END\r\n");
         for chunk in 1..20 {
-            let mut dialogue = LineResponder::default();
+            let mut responder = LineResponder::default();
             for piece in b"get a\r\nget b\r\nget c\r\n".chunks(chunk) {
-                dialogue.take_in(piece, &replies).expect("lines");
+                responder.on_input(piece, &replies).expect("lines");
             }
             let mut said = Vec::new();
-            while !dialogue.front(&replies).is_empty() {
-                said.push(dialogue.front(&replies)[0]);
-                dialogue.advance(1, &replies);
+            while !responder.front(&replies).is_empty() {
+                said.push(responder.front(&replies)[0]);
+                responder.advance(1, &replies);
             }
             assert_eq!(said, b"END\r\n".repeat(3), "{chunk}");
         }

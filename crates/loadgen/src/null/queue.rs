@@ -1,7 +1,7 @@
-//! The reference for servers of files by message queue: a bare thread per request that splices the file into the FIFO.
+//! Reference for servers of files by message queue: a bare thread per request that splices the file into the FIFO.
 //!
-//! No pool, no deadline, no limit, no answer to what it does not understand: what this does not reach, nobody should
-//! expect of a server that moves files by splice(2).
+//! It has no pool, no deadline, no limit, and no answer to what it does not understand. No server that moves files by
+//! splice(2) should be expected to be faster.
 
 use std::{
     fs::File,
@@ -24,28 +24,28 @@ use sys::{
 };
 use wire::mserve::Request;
 
-/// Every FIFO is made as large as this, if its file is.
+/// Capacity of a FIFO, unless its file is smaller.
 const PIPE_BYTES: usize = 1 << 20;
 const MESSAGES_MAX: usize = 128;
 const MESSAGE_BYTES_MAX: usize = 2048;
-/// Only its owner may put requests on the queue.
+/// Mode of the queue: only its owner may put requests on it.
 const QUEUE_MODE: u32 = 0o600;
 
-/// A queue that is not served yet. Its name is taken away when this is dropped.
+/// Queue that is not served yet. Its name is unlinked when this is dropped.
 #[derive(Debug)]
 pub struct NullQueue {
     name: QueueName,
     queue: Queue,
-    places: Arc<Places>,
+    directories: Arc<Directories>,
 }
 
 #[derive(Debug)]
-struct Places {
+struct Directories {
     root: Root,
     fifos: Directory,
 }
 
-/// Why there is nothing to serve.
+/// Reasons why a queue cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum NullQueueError {
     #[error("cannot make the queue: {0}")]
@@ -55,13 +55,14 @@ pub enum NullQueueError {
 }
 
 impl NullQueue {
-    /// Makes the queue, in place of one that somebody left who has died, as large as is allowed to everybody and no larger than needed.
+    /// Makes the queue, in place of one that a dead process has left, as large as every user is allowed and no larger
+    /// than needed.
     ///
     /// # Errors
     /// The queue cannot be made, or `root` or `fifos` is no directory.
     pub fn bind(name: &QueueName, root: &Path, fifos: &Path) -> Result<Self, NullQueueError> {
         let unusable = |path: &Path, why| NullQueueError::Directory { path: path.to_path_buf(), why };
-        let places = Places {
+        let directories = Directories {
             root: Root::open(root).map_err(|why| unusable(root, why.into()))?,
             fifos: Directory::open(fifos).map_err(|why| unusable(fifos, why))?,
         };
@@ -71,7 +72,7 @@ impl NullQueue {
             message_bytes_max: allowed.message_bytes_max.clamp(1, MESSAGE_BYTES_MAX),
         };
         let queue = create(name, size)?;
-        Ok(Self { name: name.clone(), queue, places: Arc::new(places) })
+        Ok(Self { name: name.clone(), queue, directories: Arc::new(directories) })
     }
 
     /// Answers requests until `stop` becomes readable; threads that are at work then end with the process.
@@ -82,9 +83,9 @@ impl NullQueue {
         let mut buffer = vec![0; self.queue.size().message_bytes_max];
         loop {
             while let Some(received) = self.queue.try_receive(&mut buffer)? {
-                let (places, message) = (Arc::clone(&self.places), buffer[..received.bytes].to_vec());
-                // Neither a request that cannot be served nor a thread that cannot be had has anybody to tell.
-                let _ = std::thread::Builder::new().spawn(move || answer(&places, &message));
+                let (directories, message) = (Arc::clone(&self.directories), buffer[..received.bytes].to_vec());
+                // There is no channel for an error: neither for a request that cannot be served nor for a thread that cannot be started.
+                let _ = std::thread::Builder::new().spawn(move || answer(&directories, &message));
             }
             let waited_for = |file| PollFd::from_borrowed_fd(file, PollFlags::IN);
             let mut polled = [waited_for(self.queue.as_fd()), waited_for(stop.as_fd())];
@@ -98,7 +99,7 @@ impl NullQueue {
     }
 }
 
-/// Who serves a queue holds its lock; what has no lock is a dead server's.
+/// Makes the queue. A server holds the lock of its queue, so one without a lock is a dead server's.
 fn create(name: &QueueName, size: QueueSize) -> Result<Queue, QueueError> {
     let queue = match Queue::create(name, size, QUEUE_MODE) {
         Err(QueueError::Exists) => {
@@ -122,11 +123,11 @@ impl Drop for NullQueue {
     }
 }
 
-fn answer(places: &Places, message: &[u8]) -> io::Result<()> {
+fn answer(directories: &Directories, message: &[u8]) -> io::Result<()> {
     let request = Request::parse(message).map_err(io::Error::other)?;
     let path = request.path.strip_prefix(b"/").unwrap_or(request.path);
-    let opened = places.root.open_file(path).map_err(io::Error::other)?;
-    let fifo = places.fifos.open_writer(request.fifo).map_err(io::Error::other)?;
+    let opened = directories.root.open_file(path).map_err(io::Error::other)?;
+    let fifo = directories.fifos.open_writer(request.fifo).map_err(io::Error::other)?;
     // From here on it is left to the kernel to wait for the reader.
     fcntl_setfl(&fifo, OFlags::empty())?;
     let length = opened.metadata.size;

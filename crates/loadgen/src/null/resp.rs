@@ -1,7 +1,7 @@
 //! Pipelines of RESP commands: `GET` gets the value, `SET` `+OK`, `DEL` `:1`, `PING` `+PONG`, everything else an error.
 //!
-//! A command that begins like an earlier one, up to the lengths it announces, is as long as that one: its end is found by
-//! comparing a few bytes. Only the first of each shape is parsed.
+//! A command that begins like an earlier one, up to the lengths it announces, is as long as that one: its end is found
+//! by comparing a few bytes. Only the first of each shape is parsed.
 
 use std::collections::VecDeque;
 
@@ -9,15 +9,15 @@ use memchr::memchr;
 
 use super::{Responder, Unparsable};
 
-/// The longest command without its last word.
+/// Limit of a command without its last word, in bytes.
 const HEAD_BYTES_MAX: usize = 1 << 20;
-/// Shapes of commands that a connection may use and still be recognised at a glance.
+/// Number of shapes of commands that one connection may have remembered.
 const SHAPES_MAX: usize = 4;
 /// Short runs of replies are put together up to this size; longer ones are sent from where they are.
 const BURST_BYTES: usize = 64 << 10;
 const RUN_BYTES_MIN: usize = 32 << 10;
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Get,
     Set,
@@ -26,13 +26,13 @@ enum Kind {
     Unknown,
 }
 
-/// The reply to each kind, repeated.
+/// Replies to each kind, repeated.
 #[derive(Debug)]
 pub struct RespReplies([Repeated; 5]);
 
 #[derive(Debug)]
 struct Repeated {
-    /// From any phase of a reply on there are [`BURST_BYTES`].
+    /// Enough repetitions for [`BURST_BYTES`] from any phase of a reply on.
     burst: Vec<u8>,
     length: usize,
 }
@@ -53,7 +53,7 @@ impl RespReplies {
         )
     }
 
-    fn of(&self, kind: Kind) -> &Repeated {
+    fn get(&self, kind: Kind) -> &Repeated {
         &self.0[kind as usize]
     }
 }
@@ -62,13 +62,13 @@ impl RespReplies {
 #[derive(Debug, Default)]
 pub struct RespResponder {
     shapes: Vec<Shape>,
-    /// The beginning of a command that is not whole up to its last word.
+    /// Beginning of a command that is not complete up to its last word.
     torn: Vec<u8>,
-    /// A command whose last word is still arriving: its kind, and the bytes that are missing.
+    /// Command whose last word is still arriving: its kind, and the number of bytes that are missing.
     arriving: Option<(Kind, usize)>,
-    /// Replies that are owed, in order.
+    /// Replies that are pending, in order.
     runs: VecDeque<Run>,
-    /// Short runs, put together, and how much of them has been sent.
+    /// Short runs, put together, and the number of their bytes that have been sent.
     joined: Vec<u8>,
     joined_sent: usize,
 }
@@ -78,18 +78,18 @@ pub struct RespResponder {
 struct Run {
     kind: Kind,
     bytes: usize,
-    /// How far into a reply it begins.
+    /// Offset in a reply at which it begins.
     phase: usize,
 }
 
-/// What commands of one kind and size have in common: all but the bytes of key and value.
+/// Common part of commands of one kind and size: all but the bytes of key and value.
 #[derive(Debug)]
 struct Shape {
     kind: Kind,
     length: usize,
-    /// Up to the length of the second word.
+    /// Beginning, up to the length of the second word.
     head: Vec<u8>,
-    /// From the end of the second word up to the length of the third, and where that is.
+    /// Part from the end of the second word up to the length of the third, and its offset.
     middle: Vec<u8>,
     middle_at: usize,
 }
@@ -102,19 +102,19 @@ impl Shape {
     }
 }
 
-/// A command that is whole up to its last word.
+/// Command that is complete up to its last word.
 struct Command {
     kind: Kind,
     length: usize,
     words: u64,
-    /// Where the second and the third word begin.
+    /// Offsets of the second and the third word.
     starts: [usize; 2],
     /// The length of the second word.
     second_bytes: usize,
 }
 
 impl Command {
-    /// The command at the start of `input`, or nothing while it is torn.
+    /// Parses the command at the start of `input`; `None` while it is incomplete.
     fn parse(input: &[u8]) -> Result<Option<Self>, Unparsable> {
         let Some((words, mut at)) = announced(input, 0, b'*')? else { return Ok(None) };
         let mut command = Self { kind: Kind::Unknown, length: 0, words, starts: [0; 2], second_bytes: 0 };
@@ -124,7 +124,7 @@ impl Command {
             at = start.checked_add(bytes).and_then(|end| end.checked_add(2)).ok_or(Unparsable)?;
             match word {
                 0 => match input.get(start..start + bytes) {
-                    Some(verb) => command.kind = Kind::of(verb),
+                    Some(verb) => command.kind = Kind::from_verb(verb),
                     None => return Ok(None),
                 },
                 1 => (command.starts[0], command.second_bytes) = (start, bytes),
@@ -136,7 +136,7 @@ impl Command {
         Ok(Some(command))
     }
 
-    /// What will be recognised without parsing.
+    /// Returns the shape by which such commands are recognised without parsing.
     fn shape(&self, input: &[u8]) -> Option<Shape> {
         let [second, third] = self.starts;
         let (head, middle_at) = (input[..second].to_vec(), second + self.second_bytes);
@@ -152,7 +152,7 @@ impl Command {
 }
 
 impl Kind {
-    fn of(verb: &[u8]) -> Self {
+    fn from_verb(verb: &[u8]) -> Self {
         let known = [("get", Self::Get), ("set", Self::Set), ("del", Self::Del), ("ping", Self::Ping)];
         known
             .into_iter()
@@ -161,7 +161,8 @@ impl Kind {
     }
 }
 
-/// The number in a line that begins with `mark`, and where the next one begins; nothing while it is torn.
+/// Returns the number in a line that begins with `mark`, and the offset of the next line; `None` while it is
+/// incomplete.
 fn announced(input: &[u8], at: usize, mark: u8) -> Result<Option<(u64, usize)>, Unparsable> {
     let rest = input.get(at..).unwrap_or_default();
     match rest.first() {
@@ -194,7 +195,7 @@ impl RespResponder {
                 self.arriving = Some((kind, length - input.len()));
                 return Ok(());
             };
-            self.owe(kind, replies);
+            self.add_reply(kind, replies);
             input = rest;
         }
         Ok(())
@@ -209,15 +210,15 @@ impl RespResponder {
     }
 
     #[inline]
-    fn owe(&mut self, kind: Kind, replies: &RespReplies) {
-        let bytes = replies.of(kind).length;
+    fn add_reply(&mut self, kind: Kind, replies: &RespReplies) {
+        let bytes = replies.get(kind).length;
         match self.runs.back_mut() {
             Some(run) if run.kind == kind => run.bytes += bytes,
             _ => self.runs.push_back(Run { kind, bytes, phase: 0 }),
         }
     }
 
-    /// Puts short runs together, unless there is only one.
+    /// Joins short runs, unless there is only one.
     fn join(&mut self, replies: &RespReplies) {
         self.joined.clear();
         self.joined_sent = 0;
@@ -227,7 +228,7 @@ impl RespResponder {
         while self.joined.len() < BURST_BYTES
             && let Some(run) = self.runs.pop_front_if(|run| run.bytes < RUN_BYTES_MIN)
         {
-            self.joined.extend_from_slice(&replies.of(run.kind).burst[run.phase..run.phase + run.bytes]);
+            self.joined.extend_from_slice(&replies.get(run.kind).burst[run.phase..run.phase + run.bytes]);
         }
     }
 }
@@ -235,13 +236,13 @@ impl RespResponder {
 impl Responder for RespResponder {
     type Replies = RespReplies;
 
-    fn take_in(&mut self, mut input: &[u8], replies: &RespReplies) -> Result<(), Unparsable> {
+    fn on_input(&mut self, mut input: &[u8], replies: &RespReplies) -> Result<(), Unparsable> {
         if let Some((kind, missing)) = self.arriving.take() {
             let Some(rest) = input.get(missing..) else {
                 self.arriving = Some((kind, missing - input.len()));
                 return Ok(());
             };
-            self.owe(kind, replies);
+            self.add_reply(kind, replies);
             input = rest;
         }
         if self.torn.is_empty() {
@@ -260,7 +261,7 @@ impl Responder for RespResponder {
             return &self.joined[self.joined_sent..];
         }
         self.runs.front().map_or(&[], |run| {
-            let burst = &replies.of(run.kind).burst;
+            let burst = &replies.get(run.kind).burst;
             &burst[run.phase..burst.len().min(run.phase + run.bytes)]
         })
     }
@@ -270,7 +271,7 @@ impl Responder for RespResponder {
             self.joined_sent += sent;
         } else if let Some(run) = self.runs.front_mut() {
             run.bytes -= sent;
-            run.phase = (run.phase + sent) % replies.of(run.kind).length;
+            run.phase = (run.phase + sent) % replies.get(run.kind).length;
             if run.bytes == 0 {
                 self.runs.pop_front();
             }
@@ -289,21 +290,21 @@ mod tests {
         format!("*{}\r\n{}", words.len(), words.collect::<String>())
     }
 
-    /// What is answered when `stream` arrives in pieces and the socket takes `room` bytes at once.
+    /// Returns the replies when `stream` arrives in pieces and the socket takes `room` bytes at once.
     fn answers(pieces: &[&[u8]], room: usize, value_bytes: usize) -> Result<String, Unparsable> {
         let replies = RespReplies::new(value_bytes);
-        let mut dialogue = RespResponder::default();
+        let mut responder = RespResponder::default();
         let mut said = Vec::new();
         for piece in pieces {
-            dialogue.take_in(piece, &replies)?;
+            responder.on_input(piece, &replies)?;
             loop {
-                let front = dialogue.front(&replies);
+                let front = responder.front(&replies);
                 if front.is_empty() {
                     break;
                 }
                 let sent = front.len().min(room);
                 said.extend_from_slice(&front[..sent]);
-                dialogue.advance(sent, &replies);
+                responder.advance(sent, &replies);
             }
         }
         Ok(String::from_utf8(said).expect("ASCII"))
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_ends_the_connection() {
+    fn an_invalid_command_ends_the_connection() {
         for text in ["GET a\r\n", "*1\r\nPING\r\n", "*x\r\n", "*1\r\n$-1\r\n", "*1\n$4\nPING\n"] {
             assert_eq!(answers(&[text.as_bytes()], 1, 1), Err(Unparsable), "{text:?}");
         }

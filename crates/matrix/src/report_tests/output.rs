@@ -7,13 +7,13 @@ use results::{
     record::{Planned, Visit},
 };
 
-use crate::{analysis, plan, samples};
+use crate::{judge::analysis, plan::order, samples};
 
 fn summary() -> Summary {
     let mut setup = samples::setup();
     let reason = "a, \"b\"".to_owned();
     setup.not_run = vec![NotRun { cell: "null".into(), workload: "open".into(), reason }];
-    let planned = Planned { plan: plan::shuffled(&setup), setup };
+    let planned = Planned { plan: order::shuffled(&setup), setup };
     let mut visits = Vec::new();
     for (block, slots) in (0..).zip(&planned.plan) {
         for (slot, due) in (0..).zip(slots) {

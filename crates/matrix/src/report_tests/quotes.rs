@@ -4,7 +4,11 @@ use results::{
     record::{Planned, Visit},
 };
 
-use crate::{analysis, kinds, plan, presets::Preset, samples};
+use crate::{
+    judge::analysis,
+    plan::{order, presets::Preset, subjects},
+    samples,
+};
 
 #[test]
 fn quoted_figures_stand_beside_ours_and_combinations_that_we_do_not_have_say_why() {
@@ -76,14 +80,14 @@ fn quoted_totals_stand_beside_what_all_our_requests_took_together() {
 }
 
 /// A matrix of the preset `seeds`: its quoted cells and one more of ours, 4 µs and 250,000 requests a second each.
-fn seeds(kind: &dyn kinds::Kind, leave_out: Option<&str>) -> Summary {
+fn seeds(kind: &subjects::Subject, leave_out: Option<&str>) -> Summary {
     let part = Preset::named("seeds").unwrap().part(kind.server()).unwrap();
-    let quotes = part.quotes().unwrap();
+    let quotes = crate::plan::presets::quotes(part).unwrap();
     let mut setup = samples::setup();
     setup.server = kind.server().to_owned();
     (setup.host.cpu_model, setup.host.cores) = ("Some CPU".to_owned(), 2);
     setup.workloads = kind.workloads(false);
-    setup.workloads.retain(|workload| part.workloads.contains(&workload.name.as_str()));
+    setup.workloads.retain(|workload| part.workloads.contains(&workload.name));
     let mut ids: Vec<&str> =
         quotes.rows.iter().map(|row| row.cell.as_str()).filter(|id| leave_out != Some(*id)).collect();
     ids.sort_unstable();
@@ -100,7 +104,7 @@ fn seeds(kind: &dyn kinds::Kind, leave_out: Option<&str>) -> Summary {
         setup.not_run = vec![NotRun { cell, workload, reason: "a worker per connection".to_owned() }];
     }
     setup.quotes = Some(quotes);
-    let planned = Planned { plan: plan::shuffled(&setup), setup };
+    let planned = Planned { plan: order::shuffled(&setup), setup };
     let visits: Vec<Visit> = (planned.setup.selected())
         .filter(|(cell, workload)| planned.setup.why_not(&cell.id, &workload.name).is_none())
         .map(|(cell, workload)| {
@@ -120,13 +124,14 @@ fn row<'a>(text: &'a str, having: &[&str]) -> Vec<&'a str> {
 }
 
 fn text(server: &str) -> String {
-    let kind = kinds::KINDS.into_iter().find(|kind| kind.server() == server).unwrap();
+    let kind = subjects::named(server).unwrap();
     quoted_figures(&seeds(kind, None)).unwrap().text()
 }
 
 #[test]
 fn every_original_has_its_table_on_the_terminal_and_in_the_summary() {
-    for kind in kinds::KINDS {
+    let preset = Preset::named("seeds").unwrap();
+    for kind in subjects::SUBJECTS.iter().filter(|kind| preset.part(kind.server()).is_some()) {
         let summary = seeds(kind, None);
         let quotes = summary.setup.quotes.clone().unwrap();
         let table = quoted_figures(&summary).unwrap();
@@ -178,7 +183,7 @@ fn kvcache_and_redis_stand_beside_what_was_said_of_both_under_each_of_five_loads
         "3,000,000 kvcache/epoll 250,000 4.00 µs"
     );
     assert_eq!(text.matches("kvcache/more").count(), 5, "our others under each load, too");
-    let kind = kinds::KINDS.into_iter().find(|kind| kind.server() == "kvcache").unwrap();
+    let kind = subjects::named("kvcache").unwrap();
     let without = seeds(kind, Some("redis"));
     let text = quoted_figures(&without).unwrap().text();
     assert!(row(&text, &["Redis, GET"]).ends_with(&["900,000", "redis", "not measured"]), "{text}");

@@ -243,6 +243,7 @@ fn cells() -> Vec<Cell> {
         version: None,
         command: format!("http-server --driver {driver} --threads 1 --pin 0 --listen 127.0.0.1:0 SITE"),
         config: None,
+        connection: None,
         only_under: None,
     });
     let others = OTHERS.iter().map(|(id, label, role, _)| Cell {
@@ -255,6 +256,7 @@ fn cells() -> Vec<Cell> {
         version: (*role == Role::Peer).then(|| "1.2.3".to_owned()),
         command: format!("{label} -c CONF"),
         config: (*role == Role::Peer).then(|| format!("# {label}\nworker_processes 1;\naccess_log off;\n")),
+        connection: None,
         only_under: None,
     });
     ours.chain(others).collect()

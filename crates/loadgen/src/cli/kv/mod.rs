@@ -388,8 +388,8 @@ fn preload(args: &KvArgs, space: &KeySpace, run: &SocketRun<'_>, interrupt: &Ato
 
 /// Quotes what the server said when it refused a request, if it did.
 fn quote_refusal(measured: &Measured<KvClient>) {
-    if let Some(complaint) = measured.protocols.iter().find_map(KvClient::complaint) {
-        eprint_line(&format!("the server said: {complaint}"));
+    if let Some(error) = measured.protocols.iter().find_map(KvClient::first_error) {
+        eprint_line(&format!("the server said: {error}"));
     }
 }
 

@@ -245,7 +245,7 @@ impl<'a> Dialer<'a> {
                 Dialed::Postponed
             }
             Ok(Attempt::QueueFull) => Dialed::Failed(ErrorClass::ConnectTimeout),
-            Err(error) => Dialed::Failed(ErrorClass::of_connect(error)),
+            Err(error) => Dialed::Failed(ErrorClass::from_connect_error(error)),
         }
     }
 
@@ -270,7 +270,7 @@ impl<'a> Dialer<'a> {
         self.unsettled += 1;
         match kernel.watch(link, matches!(dialed, Dialed::Pending)) {
             Ok(()) => dialed,
-            Err(error) => Dialed::Failed(ErrorClass::of_connect(error)),
+            Err(error) => Dialed::Failed(ErrorClass::from_connect_error(error)),
         }
     }
 
@@ -280,7 +280,7 @@ impl<'a> Dialer<'a> {
             None => Dialed::Pending,
             Some(outcome) => match outcome.and_then(|()| kernel.watch_connected(link)) {
                 Ok(()) => Dialed::Connected,
-                Err(error) => Dialed::Failed(ErrorClass::of_connect(error)),
+                Err(error) => Dialed::Failed(ErrorClass::from_connect_error(error)),
             },
         }
     }
@@ -345,8 +345,8 @@ impl<'a> Dialer<'a> {
         };
     }
 
-    /// Keeps a socket that the server is about to close. Whoever closes first keeps the port for a minute, and it
-    /// should be the server.
+    /// Keeps a socket that the server is about to close. The side that closes first keeps the port for a minute, and
+    /// that should be the server.
     pub(super) fn keep_parting(&mut self, socket: OwnedFd, kernel: &mut Kernel) {
         if self.parting.len() < PARTING_MAX {
             self.parting.push_back(socket);

@@ -254,7 +254,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
                     let mut heard = connection.pipeline.take_partial();
                     heard.more(decoded.consumed as u64, now);
                     let is_last = connection.pipeline.is_idle();
-                    // Nobody asked for what follows, and it is this reply that it was stuck to.
+                    // No request is in flight for what follows, so it belongs to this reply.
                     let has_excess = start < length && (is_last || then == Then::Close);
                     self.on_valid_reply(slot, now);
                     let verdict = if has_excess { Err(ErrorClass::Protocol) } else { verdict };
@@ -320,7 +320,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         let Some(pending) = connection.pipeline.oldest() else { return self.on_server_close(slot, now) };
         let is_cut_off = connection.link.tls().is_some_and(|tls| !tls.has_ended_properly());
         match self.protocol.on_eof(&mut connection.decoder, pending.request) {
-            // Anybody on the way could have made this end.
+            // A third party on the way could have cut the stream here.
             EofOutcome::Done { .. } if is_cut_off => {
                 self.fail_connection(slot, ErrorClass::ShortBody, ErrorClass::EofEarly, now);
             }

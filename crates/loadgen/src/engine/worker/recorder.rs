@@ -62,7 +62,7 @@ pub(in super::super) struct ThreadReport<P> {
 impl<'a> StatsRecorder<'a> {
     pub(super) fn new(thread: &Thread<'a>, slices: Sender<Box<Slice>>) -> Self {
         let Thread { load, window, live, index, threads, .. } = *thread;
-        let slicer = |width| Slicer::new(clock::nanos(width), slices).after(load.longest_warm_up());
+        let slicer = |width| Slicer::new(clock::nanos(width), slices).with_warm_up(load.longest_warm_up());
         let is_open_loop = load.pacing != Pacing::Closed;
         Self {
             window,

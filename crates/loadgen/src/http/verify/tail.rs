@@ -1,18 +1,18 @@
-//! What a reply has beyond the bytes that are kept.
+//! Part of a reply beyond the bytes that are kept.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 use twox_hash::XxHash3_128;
 
-/// The hashes of one reply's bytes beyond those that are kept. Takes no memory until there are any.
+/// Hashes of one reply's bytes beyond those that are kept. Takes no memory until there are any.
 #[derive(Default)]
 pub struct Tail(Option<Box<Hashes>>);
 
 struct Hashes {
-    /// Of what lies beyond.
+    /// Hash of what lies beyond.
     tail: XxHash3_128,
-    /// Of the whole body, where a digest waits for it.
+    /// Hash of the whole body, if it is to be compared with a digest.
     whole: Option<Sha256>,
 }
 

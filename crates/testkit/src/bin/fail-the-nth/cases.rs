@@ -1,4 +1,4 @@
-//! What fails, and in whom.
+//! Faults, and the servers that meet them.
 
 use testkit::{ConnectionModel, DriverKind, IoModel, Wait};
 
@@ -30,7 +30,7 @@ enum Who {
     Settled,
 }
 
-/// What a server waits in.
+/// Mechanism in which a server waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Core {
     Driver(DriverKind),

@@ -30,10 +30,10 @@ use rounds::{Tally, survive};
 use subjects::Subject;
 use testkit::tracing::strace;
 
-/// What is said on the command line.
+/// Command line.
 #[derive(Parser)]
 struct Cli {
-    /// Where the workspace's programs are
+    /// Directory of the workspace's programs
     directory: std::path::PathBuf,
 
     /// Servers and back ends, comma separated: those whose names contain one of these, as in "kvcache epoll" [default: all]

@@ -17,7 +17,7 @@ use crate::{
 /// Requests of a round, and of one in which none can succeed.
 const REQUESTS: u32 = 80;
 const REQUESTS_IN_VAIN: u32 = 12;
-/// How long one of them is waited for: for ever, as it were, and in vain.
+/// Limits for one of them: for ever, as it were, and in vain.
 const PATIENCE: &str = "30s";
 const IN_VAIN: &str = "300ms";
 /// Descriptors and threads that a server may have come to keep: caches, scratch pipes, pools.
@@ -26,10 +26,10 @@ const KEPT_MAX: usize = 24;
 const LOST: [&str; 7] =
     ["reset", "eof_early", "short_body", "connect_failed", "connect_refused", "write_error", "status"];
 
-/// How often each fault, by its place in the table, came to pass.
+/// Number of injections of each fault, by its place in the table.
 pub(crate) type Tally = BTreeMap<usize, usize>;
 
-/// What came to pass, and what was not survived.
+/// Runs all faults. Returns what came to pass, and what was not survived.
 pub(crate) fn survive(subject: &Subject) -> anyhow::Result<(Tally, Vec<anyhow::Error>)> {
     let (mut tally, mut defeats) = (Tally::new(), Vec::new());
     let (mut server, mut kept) = begin(subject)?;

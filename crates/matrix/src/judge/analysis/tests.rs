@@ -1,0 +1,245 @@
+use super::*;
+use crate::{plan::order::shuffled, samples};
+
+/// A complete run in which a visit costs `base(block) × factor(cell)` microseconds.
+fn run(setup: &Setup, base: impl Fn(u32) -> f64, factor: impl Fn(&str, u32) -> f64) -> (Planned, Vec<Visit>) {
+    let planned = Planned { setup: setup.clone(), plan: shuffled(setup) };
+    let mut visits = Vec::new();
+    for (block, slots) in (0..).zip(&planned.plan) {
+        for (slot, due) in (0..).zip(slots) {
+            let measured = Some(samples::measured(base(block) * factor(&due.cell, block)));
+            let (cell, workload) = (due.cell.clone(), due.workload.clone());
+            visits.push(Visit { block, slot, cell, workload, measured, ..samples::visit() });
+        }
+    }
+    (planned, visits)
+}
+
+fn factor(cell: &str) -> f64 {
+    match cell {
+        "http-server/uring" => 0.9,
+        "http-server/pool" => 1.5,
+        "nginx/sendfile-on" => 1.3,
+        "null" => 0.8,
+        _ => 1.0,
+    }
+}
+
+fn near(ratio: &Ratio, expected: f64) -> bool {
+    (ratio.median / expected - 1.0).abs() < 1e-9
+}
+
+#[test]
+fn drift_between_blocks_cancels_in_every_ratio() {
+    let (planned, visits) = run(&samples::setup(), |block| 4.0 * f64::from(block + 1), |cell, _| factor(cell));
+    let summary = summarise(&planned, &visits);
+    let ratio = |cell: &str| summary.figures(cell, "closed").unwrap().cpu_ratio.unwrap();
+    let uring = ratio("http-server/uring");
+    assert!(near(&uring, 0.9) && (uring.hi - uring.lo).abs() < 1e-9 && uring.differs && uring.blocks == 3, "{uring:?}");
+    assert!(near(&ratio("http-server/epoll"), 1.0) && !ratio("http-server/epoll").differs);
+    assert!(near(&summary.figures("http-server/uring", "closed").unwrap().throughput_ratio.unwrap(), 1.0 / 0.9));
+    assert_eq!(summary.figures("http-server/epoll", "closed").unwrap().cpu_us.unwrap().median, 8.0);
+    let drift: Vec<f64> = summary.drift[0].null_cpu_us.iter().map(|block| block.value).collect();
+    assert!(drift.iter().zip([3.2, 6.4, 9.6]).all(|(value, expected)| (value - expected).abs() < 1e-9), "{drift:?}");
+}
+
+#[test]
+fn nothing_inside_the_noise_of_the_control_is_called_a_difference() {
+    let wobble = |cell: &str, block: u32| match cell {
+        "control-aa" => [0.85, 1.0, 1.15][block as usize],
+        cell => factor(cell),
+    };
+    let (planned, visits) = run(&samples::setup(), |_| 4.0, wobble);
+    let summary = summarise(&planned, &visits);
+    assert!(summary.noise[0].cpu_floor_percent > 14.0, "{:?}", summary.noise[0]);
+    assert!(!summary.figures("http-server/uring", "closed").unwrap().cpu_ratio.unwrap().differs);
+    assert!(summary.figures("http-server/pool", "closed").unwrap().cpu_ratio.unwrap().differs);
+    assert!(summary.warnings.iter().any(|warning| warning.contains("noise floor")));
+}
+
+#[test]
+fn effects_pool_workloads_and_comparisons_pair_the_best_with_peers_and_floor() {
+    let (planned, visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    let summary = summarise(&planned, &visits);
+    let levels: Vec<_> = summary.effects.iter().map(|effect| (effect.level.as_str(), effect.workloads.len())).collect();
+    assert_eq!(levels, [("uring", 2), ("pool", 2)]);
+    assert!(near(&summary.effects[1].cpu, 1.5) && summary.effects[1].instead_of == "epoll");
+    let find = |topic, metric| {
+        let mut found = summary.comparisons.iter();
+        found.find(|comparison| comparison.topic == topic && comparison.metric == metric).unwrap()
+    };
+    let over_null = find(Topic::BestOverNull, Metric::ServerCpu);
+    assert!(over_null.subject == "http-server/uring" && near(&over_null.ratio, 0.9 / 0.8));
+    assert!(near(&find(Topic::BestOverPeer, Metric::Throughput).ratio, 1.3 / 0.9));
+    assert!(near(&find(Topic::ReferenceOverPeer, Metric::ServerCpu).ratio, 1.0 / 1.3));
+    let open = |comparison: &&Comparison| comparison.workload == "open" && comparison.metric == Metric::Throughput;
+    assert_eq!(summary.comparisons.iter().find(open), None, "an open loop has no throughput to compare");
+}
+
+#[test]
+fn where_misses_are_no_errors_nothing_is_ranked_by_its_cost() {
+    let mut setup = samples::setup();
+    setup.workloads[1].allows_misses = true;
+    let (planned, visits) = run(&setup, |_| 4.0, |cell, _| factor(cell));
+    let summary = summarise(&planned, &visits);
+    assert!(summary.effects.iter().all(|effect| effect.workloads == ["closed"]), "{:?}", summary.effects);
+    assert!(summary.comparisons.iter().all(|comparison| comparison.workload == "closed"));
+    assert!(summary.figures("http-server/pool", "open").is_some(), "yet its figures are shown");
+}
+
+#[test]
+fn failed_visits_have_no_figures_and_flagged_ones_are_shown() {
+    let (planned, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    for visit in &mut visits {
+        match visit.cell.as_str() {
+            "http-server/pool" => {
+                visit.flags = vec![Flag::Failed];
+                visit.valid = false;
+                visit.failure = Some("server did not start".to_owned());
+                visit.measured = None;
+            }
+            "nginx/sendfile-on" if visit.block == 1 => {
+                visit.flags = vec![Flag::Noisy];
+                visit.valid = false;
+            }
+            _ => {}
+        }
+    }
+    let summary = summarise(&planned, &visits);
+    assert_eq!(summary.figures("http-server/pool", "closed"), None);
+    let pool = summary.results.iter().find(|result| result.cell == "http-server/pool").unwrap();
+    assert_eq!(pool.outcome, Outcome::NotRun { reason: "failed: server did not start".to_owned() });
+    let nginx = summary.figures("nginx/sendfile-on", "closed").unwrap();
+    assert_eq!((nginx.visits, &nginx.flags[..]), (3, &[FlagCount { flag: Flag::Noisy, visits: 1 }][..]));
+    assert_eq!((summary.progress.visits_failed, summary.progress.visits_invalid), (6, 8));
+}
+
+#[test]
+fn a_visit_with_errors_is_not_ranked() {
+    let (planned, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    // The cheapest by far, because it fails.
+    for visit in visits.iter_mut().filter(|visit| visit.cell == "http-server/uring") {
+        visit.measured = Some(samples::measured(0.1));
+        (visit.flags, visit.valid) = (vec![Flag::Errors], false);
+        visit.measured.as_mut().unwrap().errors.insert("reset".to_owned(), 3);
+    }
+    let summary = summarise(&planned, &visits);
+    assert_eq!(summary.figures("http-server/uring", "closed"), None);
+    assert!(summary.comparisons.iter().all(|one| one.subject != "http-server/uring"), "{:?}", summary.comparisons);
+    assert!(summary.effects.iter().all(|effect| effect.level != "uring"));
+    let result = summary.results.iter().find(|result| result.cell == "http-server/uring").unwrap();
+    assert_eq!(result.outcome, Outcome::NotRun { reason: "failed: 3 reset".to_owned() });
+}
+
+#[test]
+fn a_block_counts_once_however_often_its_visits_were_repeated() {
+    let (planned, mut visits) = run(&samples::setup(), |block| 4.0 + f64::from(block), |cell, _| factor(cell));
+    let before = summarise(&planned, &visits);
+    let is_pool = |visit: &&Visit| (visit.cell.as_str(), visit.workload.as_str()) == ("http-server/pool", "closed");
+    let flagged: Vec<Visit> = visits.iter().filter(is_pool).cloned().collect();
+    for visit in visits.iter_mut().filter(|visit| is_pool(&&**visit)) {
+        visit.attempt = 3;
+    }
+    for attempt in [1, 2] {
+        visits.extend(flagged.iter().map(|visit| Visit {
+            attempt,
+            valid: false,
+            flags: vec![Flag::Noisy],
+            measured: Some(samples::measured(100.0)),
+            ..visit.clone()
+        }));
+    }
+    let after = summarise(&planned, &visits);
+    let figures = |summary: &Summary| {
+        let figures = summary.figures("http-server/pool", "closed").unwrap();
+        (figures.cpu_us, figures.cpu_ratio, figures.visits, figures.per_block.clone())
+    };
+    assert_eq!(figures(&before), figures(&after));
+    assert_eq!(after.figures("http-server/pool", "closed").unwrap().attempts, 9);
+    assert_eq!((after.progress.visits_done, after.progress.visits_invalid), (before.progress.visits_done, 0));
+}
+
+#[test]
+fn a_block_without_the_reference_pairs_with_no_other() {
+    // Each block is twice as dear as the one before: whoever pairs across blocks is wrong by that.
+    let (planned, mut visits) = run(&samples::setup(), |block| 4.0 * 2_f64.powi(block as i32), |cell, _| factor(cell));
+    for visit in visits.iter_mut().filter(|visit| visit.cell == "http-server/epoll" && visit.block == 0) {
+        visit.measured = None;
+        (visit.flags, visit.valid) = (vec![Flag::Failed], false);
+    }
+    let summary = summarise(&planned, &visits);
+    let ratio = summary.figures("http-server/pool", "closed").unwrap().cpu_ratio.unwrap();
+    assert!(near(&ratio, 1.5) && ratio.blocks == 2 && (ratio.hi - ratio.lo).abs() < 1e-9, "{ratio:?}");
+}
+
+#[test]
+fn a_partial_run_says_so_and_keeps_what_it_has() {
+    let (planned, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    visits.retain(|visit| visit.block == 0);
+    let summary = summarise(&planned, &visits);
+    assert!(summary.progress.is_partial && summary.progress.blocks_complete == 1);
+    assert_eq!((summary.progress.visits_done, summary.progress.visits_planned), (12, 36));
+    assert!(
+        !summary.figures("http-server/pool", "closed").unwrap().cpu_ratio.unwrap().differs,
+        "one block is no proof"
+    );
+    let none = summarise(&planned, &[]);
+    assert!(none.results.is_empty() && none.comparisons.is_empty() && none.progress.is_partial);
+}
+
+#[test]
+fn the_summary_survives_json() {
+    let (planned, visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    let summary = summarise(&planned, &visits);
+    let json = serde_json::to_string(&summary).unwrap();
+    assert!(serde_json::from_str::<Summary>(&json).unwrap() == summary, "{json}");
+}
+
+#[test]
+fn memory_and_hits_are_medians_and_no_verdict_compares_servers_that_may_miss() {
+    let mut setup = samples::setup();
+    setup.workloads[0].allows_misses = true;
+    let (planned, mut visits) = run(&setup, |_| 4.0, |cell, _| factor(cell));
+    for visit in &mut visits {
+        let measured = visit.measured.as_mut().unwrap();
+        measured.bytes_per_key = (visit.workload == "open").then(|| 50.0 + f64::from(visit.block));
+        measured.hit_ratio = (visit.workload == "closed").then_some(0.75);
+    }
+    let summary = summarise(&planned, &visits);
+    let figures = |workload| summary.figures("http-server/epoll", workload).unwrap();
+    assert_eq!(figures("open").bytes_per_key.unwrap().median, 51.0);
+    assert_eq!((figures("closed").hit_ratio.unwrap().median, figures("closed").bytes_per_key), (0.75, None));
+    assert!(!summary.comparisons.is_empty() && summary.comparisons.iter().all(|one| one.workload == "open"));
+}
+
+#[test]
+fn every_matrix_is_analysed_by_itself() {
+    let other = Setup { server: "kvcache".to_owned(), ..samples::setup() };
+    let (first, first_visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    let (second, second_visits) = run(&other, |_| 8.0, |_, _| 1.0);
+    let manifest = Manifest { schema: SCHEMA.to_owned(), matrices: vec![first.clone(), second] };
+    let report = report(&manifest, &[first_visits.clone(), second_visits]);
+    assert!(report.matrices[0] == summarise(&first, &first_visits));
+    assert_eq!(report.matrices[1].setup.server, "kvcache");
+    assert_eq!(report.matrices[1].figures("http-server/pool", "closed").unwrap().cpu_us.unwrap().median, 8.0);
+}
+
+#[test]
+fn warm_ups_are_told_by_their_median_and_by_how_many_never_became_steady() {
+    let (planned, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    for visit in &mut visits {
+        let measured = visit.measured.as_mut().unwrap();
+        measured.warmup_s = (visit.cell != "null").then(|| [0.5, 2.0, 0.9][visit.block as usize]);
+        // Of the control the generator does not say, as with a fixed time.
+        measured.warmup_steady = (visit.cell != "control-aa").then_some(visit.block != 1 || visit.workload == "open");
+    }
+    let summary = summarise(&planned, &visits);
+    let warm_up = |cell: &str, workload: &str| {
+        let further = &summary.figures(cell, workload).unwrap().further;
+        (further.warmup_s, further.unsettled_visits)
+    };
+    assert_eq!(warm_up("http-server/pool", "closed"), (Some(0.9), Some(1)));
+    assert_eq!(warm_up("http-server/pool", "open"), (Some(0.9), Some(0)));
+    assert_eq!(warm_up("control-aa", "closed"), (Some(0.9), None));
+    assert_eq!(warm_up("null", "closed"), (None, Some(1)));
+}

@@ -1,0 +1,9 @@
+//! Judging it: from visits to a summary. Pure, so that the same files give the same figures at any time.
+
+pub(crate) mod analysis;
+pub(crate) mod flags;
+pub(crate) mod latency;
+pub(crate) mod load_sweep;
+pub(crate) mod significance;
+pub(crate) mod stats;
+pub(crate) mod windows;

@@ -1,0 +1,18 @@
+//! Planning a run: from arguments and descriptors to a setup and an order of visits. Nothing here starts a server, except to ask
+//! it for its back ends.
+
+pub(crate) mod args;
+pub(crate) mod backends;
+pub(crate) mod cells;
+pub(crate) mod cpus;
+pub(crate) mod filter;
+pub(crate) mod order;
+pub(crate) mod pace;
+pub(crate) mod peers;
+pub(crate) mod presets;
+pub(crate) mod preview;
+pub(crate) mod setup;
+pub(crate) mod subjects;
+pub(crate) mod sweep;
+pub(crate) mod variants;
+pub(crate) mod warm_up;

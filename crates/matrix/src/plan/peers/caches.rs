@@ -1,0 +1,138 @@
+//! Redis and memcached, one thread, nothing on disk.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use nix::unistd::geteuid;
+use results::Workload;
+
+use super::{OPEN_FILES, Peer, Place};
+
+pub(crate) const MEMCACHED: &str = "memcached";
+pub(crate) static PEERS: [&dyn Peer; 2] = [&Redis, &Memcached];
+
+/// More than the largest workload needs.
+const MEMCACHED_MIB: u32 = 2048;
+
+struct Redis;
+
+impl Redis {
+    fn words(ip: &str, port: &str, limit: &[String]) -> Vec<String> {
+        let clients = OPEN_FILES.to_string();
+        let fixed = ["--port", port, "--bind", ip, "--protected-mode", "no", "--save", "", "--appendonly", "no"];
+        let rest = ["--io-threads", "1", "--maxclients", &clients];
+        let mut words: Vec<String> = fixed.into_iter().chain(rest).map(str::to_owned).collect();
+        words.extend_from_slice(limit);
+        words
+    }
+}
+
+impl Peer for Redis {
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    fn executable(&self) -> &'static str {
+        "redis-server"
+    }
+
+    fn version_option(&self) -> &'static str {
+        "--version"
+    }
+
+    fn description(&self) -> &'static str {
+        "one thread, no snapshots, no append-only file; under eviction allkeys-lru"
+    }
+
+    fn shown(&self) -> (String, Option<String>) {
+        let words = Self::words("127.0.0.1", "PORT", &["…".to_owned()]);
+        let quoted: Vec<&str> = words.iter().map(|word| if word.is_empty() { "''" } else { word }).collect();
+        (format!("redis-server {}", quoted.join(" ")), None)
+    }
+
+    fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>> {
+        let (ip, port) = (place.address.ip().to_string(), place.address.port().to_string());
+        let words = Self::words(&ip, &port, &limit(place.workload));
+        Ok(words.into_iter().map(OsString::from).collect())
+    }
+}
+
+/// The same limit that ours gets, with the policy that Redis's documentation advises for a cache.
+fn limit(workload: &Workload) -> Vec<String> {
+    let mut words = workload.adds.iter().skip_while(|word| *word != "--maxmemory").take(2).cloned().collect::<Vec<_>>();
+    if !words.is_empty() {
+        words.extend(["--maxmemory-policy", "allkeys-lru"].map(str::to_owned));
+    }
+    words
+}
+
+struct Memcached;
+
+impl Memcached {
+    fn words(ip: &str, port: &str) -> Vec<String> {
+        let (connections, memory) = (OPEN_FILES.to_string(), MEMCACHED_MIB.to_string());
+        let words = ["-l", ip, "-p", port, "-U", "0", "-t", "1", "-c", &connections, "-m", &memory];
+        let mut words: Vec<String> = words.map(str::to_owned).to_vec();
+        if geteuid().is_root() {
+            // It refuses to run as root unless told to; another user would lose the signal that ends it with us.
+            words.extend(["-u", "root"].map(str::to_owned));
+        }
+        words
+    }
+}
+
+impl Peer for Memcached {
+    fn name(&self) -> &'static str {
+        MEMCACHED
+    }
+
+    fn version_option(&self) -> &'static str {
+        "-V"
+    }
+
+    fn description(&self) -> &'static str {
+        "one worker thread, no UDP"
+    }
+
+    fn shown(&self) -> (String, Option<String>) {
+        (format!("memcached {}", Self::words("127.0.0.1", "PORT").join(" ")), None)
+    }
+
+    fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>> {
+        let (ip, port) = (place.address.ip().to_string(), place.address.port().to_string());
+        Ok(Self::words(&ip, &port).into_iter().map(OsString::from).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::plan::subjects::SUBJECTS;
+
+    fn started(peer: &dyn Peer, workload: &str) -> String {
+        let workloads = SUBJECTS.iter().flat_map(|kind| kind.workloads(false));
+        let workload = &workloads.into_iter().find(|known| known.name == workload).unwrap();
+        let address = "127.0.0.1:7001".parse().unwrap();
+        let (site, scratch, binaries) = (Path::new("/s"), Path::new("/c"), Path::new("/b"));
+        let place = Place { address, site, scratch, workload, binaries };
+        let words = peer.arguments(&place).unwrap();
+        words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn redis_evicts_under_the_same_limit_as_ours_and_only_then() {
+        assert!(!started(&Redis, "get-P100").contains("maxmemory"));
+        let words = started(&Redis, "zipf-evict-P16");
+        assert!(words.ends_with("--maxmemory 68000000 --maxmemory-policy allkeys-lru"), "{words}");
+    }
+
+    #[test]
+    fn neither_writes_to_disk_nor_uses_more_than_a_thread() {
+        let redis = started(&Redis, "get-P1");
+        assert!(redis.contains("--port 7001") && redis.contains("--save  --appendonly no --io-threads 1"), "{redis}");
+        let memcached = started(&Memcached, "mc-text-get-P100");
+        assert!(memcached.contains("-l 127.0.0.1 -p 7001 -U 0 -t 1"), "{memcached}");
+    }
+}

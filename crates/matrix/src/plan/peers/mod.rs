@@ -1,0 +1,198 @@
+//! Servers that ours are compared with: how they are configured and started, other people's tuned as their documentation
+//! advises for one worker.
+
+pub(crate) mod caches;
+pub(crate) mod web;
+
+use std::{
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+use results::{Cell, Role, Workload};
+use servers::Server;
+
+use crate::workspace::first_line;
+
+/// Connections and files that one worker may have open.
+const OPEN_FILES: u32 = 20_000;
+
+/// A server that is not the one to be measured, in one configuration.
+pub(crate) trait Peer: Sync {
+    /// The name that `--against` and filters know.
+    fn name(&self) -> &'static str;
+
+    /// Program that is installed, where it is not called by that name.
+    fn executable(&self) -> &'static str {
+        self.name()
+    }
+
+    /// True if it is built here, under its name.
+    fn is_built(&self) -> bool {
+        false
+    }
+
+    /// The option that makes it print its version.
+    fn version_option(&self) -> &'static str;
+
+    /// The cell's id.
+    fn id(&self) -> &'static str {
+        self.name()
+    }
+
+    fn label(&self) -> String {
+        self.id().to_owned()
+    }
+
+    /// One line on how it is configured.
+    fn description(&self) -> &'static str;
+
+    /// The command and the configuration file as a report shows them.
+    fn shown(&self) -> (String, Option<String>);
+
+    /// Writes what it needs into the place and returns the arguments that make it serve there.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>>;
+}
+
+/// Place in which a peer serves, and the workload.
+pub(crate) struct Place<'a> {
+    pub(crate) address: SocketAddr,
+    /// The files that are asked for.
+    pub(crate) site: &'a Path,
+    /// For its configuration.
+    pub(crate) scratch: &'a Path,
+    pub(crate) workload: &'a Workload,
+    /// Directory of the servers that are built here.
+    pub(crate) binaries: &'a Path,
+}
+
+/// Returns the peers of a server, in the order of its descriptor.
+///
+/// # Panics
+/// There is none of a name that the descriptor has, which a test finds.
+pub(crate) fn of(server: &Server) -> Vec<&'static dyn Peer> {
+    let others = || web::PEERS.iter().chain(&caches::PEERS).copied();
+    let find = |id: &String| -> &'static dyn Peer {
+        let ours = || servers::named(id).map(|server| -> &'static dyn Peer { Box::leak(Box::new(OwnServer(server))) });
+        let found = others().find(|peer| peer.id() == id).or_else(ours);
+        found.unwrap_or_else(|| panic!("crates/{}/bench.toml: no peer `{id}`", server.name))
+    };
+    server.peers.iter().map(find).collect()
+}
+
+/// Returns the names that `--against` knows.
+pub(crate) fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in servers::all().iter().flat_map(|server| &server.peers).filter_map(|id| id.split('/').next()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The cell, or `None` when the program is not installed.
+pub(crate) fn cell(peer: &dyn Peer, binaries: &Path) -> Option<Cell> {
+    let version = first_line(&executable(peer, binaries).to_string_lossy(), &[peer.version_option()])?;
+    let (command, config) = peer.shown();
+    Some(Cell {
+        id: peer.id().to_owned(),
+        label: peer.label(),
+        role: Role::Peer,
+        server: peer.name().to_owned(),
+        factors: [].into(),
+        connection: None,
+        description: peer.description().to_owned(),
+        version: Some(version.trim_start_matches("nginx version: ").to_owned()),
+        command,
+        config,
+        only_under: None,
+    })
+}
+
+/// The command that serves there.
+pub(crate) fn command(peer: &dyn Peer, place: &Place<'_>) -> Result<Vec<OsString>> {
+    let mut command = vec![executable(peer, place.binaries).into_os_string()];
+    command.extend(peer.arguments(place)?);
+    Ok(command)
+}
+
+/// Distributions install servers where an ordinary user's PATH does not look.
+pub(crate) fn executable(peer: &dyn Peer, binaries: &Path) -> PathBuf {
+    if peer.is_built() {
+        return binaries.join(peer.executable());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let mut candidates = directories.map(|directory| directory.join(peer.executable()));
+    candidates.find(|candidate| candidate.is_file()).unwrap_or_else(|| peer.executable().into())
+}
+
+/// One of our servers with its default back end, beside another.
+struct OwnServer(&'static Server);
+
+impl OwnServer {
+    fn words(&self, address: &str, site: &str) -> Vec<String> {
+        let mut words = ["--listen", address, "--threads", "1"].map(str::to_owned).to_vec();
+        words.extend(servers::expand(&self.0.arguments, &[("site", site)]));
+        words
+    }
+}
+
+impl Peer for OwnServer {
+    fn name(&self) -> &'static str {
+        &self.0.name
+    }
+
+    fn is_built(&self) -> bool {
+        true
+    }
+
+    fn version_option(&self) -> &'static str {
+        "--version"
+    }
+
+    fn description(&self) -> &'static str {
+        "ours, one thread, default back end"
+    }
+
+    fn shown(&self) -> (String, Option<String>) {
+        (format!("{} {}", self.name(), self.words("ADDR", "SITE").join(" ")), None)
+    }
+
+    fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>> {
+        let words = self.words(&place.address.to_string(), &place.site.to_string_lossy());
+        Ok(words.into_iter().map(OsString::from).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::subjects::{SUBJECTS, Subject};
+
+    #[test]
+    fn what_is_shown_of_a_peer_names_nothing_of_the_machine() {
+        for peer in SUBJECTS.iter().flat_map(Subject::peers) {
+            let (command, config) = peer.shown();
+            let shown = command + &config.unwrap_or_default();
+            let words = ["ADDR", "PORT", "CONF"];
+            assert!(words.iter().any(|word| shown.contains(word)), "{shown}");
+            assert!(!shown.contains("/tmp") && !shown.contains("/usr"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn every_peer_has_a_name_of_its_own_and_its_cells_an_id() {
+        assert_eq!(names(), ["nginx", "lighttpd", "redis", "memcached", "http-server"]);
+        for kind in SUBJECTS.iter() {
+            let ids: std::collections::BTreeSet<&str> = kind.peers().iter().map(|peer| peer.id()).collect();
+            assert_eq!(ids.len(), kind.peers().len());
+        }
+    }
+}

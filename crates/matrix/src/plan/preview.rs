@@ -1,0 +1,125 @@
+//! Preview of a run: `--list`, `--dry-run`, and about how long it takes.
+
+use std::fmt::Write as _;
+
+use results::{Role, Setup};
+
+use crate::plan::{order, subjects::Subject, warm_up};
+
+/// Starting, connecting and stopping, for the estimate of a run's time.
+const VISIT_OVERHEAD_S: f64 = 0.15;
+
+/// Planned visits and about how many seconds they take.
+pub(crate) fn estimate(kind: &Subject, setup: &Setup) -> (usize, f64) {
+    let (visits, seconds) = block(kind, setup, setup.slice_s);
+    (visits * setup.blocks as usize, seconds * f64::from(setup.blocks))
+}
+
+/// The same of one block, with slices of that length.
+pub(crate) fn block(kind: &Subject, setup: &Setup, slice_s: f64) -> (usize, f64) {
+    let mut visits = 0;
+    let mut seconds = 0.0;
+    for (cell, workload) in
+        setup.selected().filter(|(cell, workload)| setup.why_not(&cell.id, &workload.name).is_none())
+    {
+        let preload_s = if cell.role == Role::Null { 0.0 } else { kind.preload_s(workload) };
+        let load_s = kind.load_s(workload, slice_s, warm_up::usual_s(setup, workload));
+        visits += 1;
+        seconds += load_s + VISIT_OVERHEAD_S + preload_s;
+    }
+    (visits, seconds)
+}
+
+/// Text of `--list`.
+pub(crate) fn list(kind: &Subject, setup: &Setup) -> String {
+    let mut text = String::new();
+    for (cell, workload) in setup.selected() {
+        let role = match cell.role {
+            Role::Ours if cell.id == setup.reference => "reference",
+            Role::Ours => "ours",
+            Role::Peer => "peer",
+            Role::Null => "null",
+            Role::Control => "control",
+        };
+        let state = setup.why_not(&cell.id, &workload.name).map_or_else(String::new, |why| format!("  n/a: {why}"));
+        text.push_str(format!("{:<32} {:<10} {:<18}{state}", cell.id, role, workload.name).trim_end());
+        text.push('\n');
+    }
+    text + &total(kind, setup)
+}
+
+/// `--list` of every matrix.
+pub(crate) fn lists(matrices: &[(&Subject, &Setup)]) -> String {
+    matrices.iter().map(|(kind, setup)| list(kind, setup)).collect::<Vec<_>>().join("\n")
+}
+
+/// Text of `--dry-run`: how the plans came about, and every visit in its order: the matrices take turns, block by block.
+pub(crate) fn dry_run(matrices: &[(&Subject, &Setup)]) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    for (kind, setup) in matrices {
+        let _ = writeln!(text, "{}: `{}`", setup.server, setup.command);
+        for note in &setup.notes {
+            let _ = writeln!(text, "  {note}");
+        }
+        text += &total(kind, setup);
+    }
+    let plans: Vec<_> = matrices.iter().map(|(_, setup)| order::shuffled(setup)).collect();
+    for block in 0..plans.iter().map(Vec::len).max().unwrap_or(0) {
+        for ((_, setup), plan) in matrices.iter().zip(&plans) {
+            let Some(slots) = plan.get(block) else { continue };
+            let _ = writeln!(text, "{}, block {}/{}", setup.server, block + 1, setup.blocks);
+            for (number, slot) in (1..).zip(slots) {
+                let _ = writeln!(text, "{number:>5}  {:<32} {}", slot.cell, slot.workload);
+            }
+        }
+    }
+    text
+}
+
+fn total(kind: &Subject, setup: &Setup) -> String {
+    let (visits, seconds) = estimate(kind, setup);
+    format!("{visits} visits in {} blocks, about {}\n", setup.blocks, minutes(seconds))
+}
+
+pub(crate) fn minutes(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    if whole < 60 { format!("{whole} s") } else { format!("{} min {:02} s", whole / 60, whole % 60) }
+}
+
+#[cfg(test)]
+mod tests {
+    use results::NotRun;
+
+    use super::*;
+    use crate::{plan::subjects, samples};
+
+    #[test]
+    fn the_list_names_every_combination_and_the_time() {
+        let mut setup = samples::setup();
+        setup.not_run = vec![NotRun { cell: "null".into(), workload: "open".into(), reason: "no reason".into() }];
+        let text = list(&subjects::SUBJECTS[0], &setup);
+        assert_eq!(text.lines().count(), 6 * 2 + 1);
+        assert!(text.contains("n/a: no reason") && text.contains("reference"));
+        assert!(text.ends_with("33 visits in 3 blocks, about 1 min 11 s\n"), "{text}");
+    }
+
+    #[test]
+    fn a_dry_run_prints_the_plans_in_the_order_of_the_run() {
+        let setup = samples::setup();
+        let other = Setup { server: "kvcache".to_owned(), blocks: 1, ..samples::setup() };
+        let both = dry_run(&[(&subjects::SUBJECTS[0], &setup), (&subjects::SUBJECTS[1], &other)]);
+        let blocks: Vec<&str> = both.lines().filter(|line| line.contains(", block ")).collect();
+        assert_eq!(
+            blocks,
+            ["http-server, block 1/3", "kvcache, block 1/1", "http-server, block 2/3", "http-server, block 3/3"]
+        );
+        let text = dry_run(&[(&subjects::SUBJECTS[0], &setup)]);
+        let shown = text.lines().filter(|line| line.starts_with("   ")).map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words[1].to_owned(), words[2].to_owned())
+        });
+        let planned = order::shuffled(&setup).into_iter().flatten().map(|slot| (slot.cell, slot.workload));
+        assert!(shown.eq(planned), "{text}");
+    }
+}

@@ -1,0 +1,372 @@
+//! From the flags to a run: what is built, asked and found before the first visit.
+
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use anyhow::{Context, Result};
+use results::{Arrivals, Cell, Git, Host, NotRun, Pinning, Setup, Workload};
+
+use crate::{
+    plan::{
+        args::Args,
+        cells::{Cells, Selection},
+        cpus::CpuList,
+        filter::{self, Filter, Vocabulary, hint},
+        pace::{self, Pace},
+        presets, preview,
+        subjects::{self, Subject, Timing},
+        sweep::{self, Sweep},
+        warm_up,
+    },
+    run::syscalls,
+    usage,
+    workspace::{self, cargo, first_line, run_shown},
+};
+
+const QUICK_RETRIES: u32 = 1;
+const RETRIES: u32 = 2;
+
+/// Builds what is measured and what measures, with the output shown, and returns where it lies.
+pub(crate) fn build(kinds: &[&Subject], profile: &str) -> Result<PathBuf> {
+    let mut command = cargo();
+    command.args(["build", "--profile", profile]);
+    // By binary: the package `zerocopy` shares its name with one that others of ours depend on, which makes `-p` ambiguous.
+    for program in programs(kinds) {
+        command.args(["--bin", program]);
+    }
+    run_shown(&mut command)?;
+    Ok(workspace::metadata()?.target_directory.join(profile_directory(profile)))
+}
+
+/// Returns the directory of what was built before.
+///
+/// # Errors
+/// Something of it was not.
+pub(crate) fn built(kinds: &[&Subject], profile: &str) -> Result<PathBuf> {
+    let directory = workspace::metadata()?.target_directory.join(profile_directory(profile));
+    let missing = programs(kinds).into_iter().find(|program| !directory.join(program).is_file());
+    match missing {
+        Some(program) => Err(usage(format!("--no-build: {program} has not been built with the profile `{profile}`"))),
+        None => Ok(directory),
+    }
+}
+
+/// Returns the names of the programs that are measured and that measure.
+fn programs(kinds: &[&Subject]) -> Vec<&'static str> {
+    let servers = kinds.iter().map(|kind| kind.server());
+    let peers = kinds.iter().flat_map(|kind| kind.peers()).filter(|peer| peer.is_built()).map(|peer| peer.name());
+    servers.chain(peers).chain(["loadgen"]).collect()
+}
+
+/// Directory of what cargo builds with a profile: its own four share two directories.
+fn profile_directory(profile: &str) -> &str {
+    match profile {
+        "dev" | "test" => "debug",
+        "bench" => "release",
+        named => named,
+    }
+}
+
+pub(crate) fn loadgen(binaries: &Path) -> PathBuf {
+    binaries.join("loadgen")
+}
+
+/// CPUs of server and generator.
+pub(crate) struct Placement {
+    pub(crate) server: CpuList,
+    pub(crate) client: CpuList,
+}
+
+impl Placement {
+    /// See [`CpuList::growth`].
+    pub(crate) fn growth(&self, cores: u32) -> Vec<usize> {
+        CpuList::growth(&self.server, &self.client, cores as usize)
+    }
+
+    pub(crate) fn pinning(&self) -> Pinning {
+        Pinning {
+            server_cpus: self.server.text().to_owned(),
+            client_cpus: self.client.text().to_owned(),
+            shared: self.server.shares_with(&self.client),
+        }
+    }
+
+    pub(crate) fn timing(&self, slice_s: f64, warmup_s: f64, max_warmup_s: Option<f64>) -> Timing {
+        let (client_cpus, client_threads) = (self.client.text().to_owned(), self.client.len());
+        Timing { slice_s, warmup_s, max_warmup_s, client_cpus, client_threads }
+    }
+}
+
+/// A setup for each server of which the flags leave something, in the order of `servers`: everything but the open
+/// loops' rates, which calibration visits find.
+pub(crate) fn plan(args: &Args, servers: &[Cells], placement: &Placement, host: &Host) -> Result<Vec<Setup>> {
+    check_reference(args, servers)?;
+    let vocabulary = vocabulary(args, servers);
+    let seed = args.seed.unwrap_or_else(seed_from_time);
+    let usual = pace::without_budget(args.pace_request());
+    let setups = |pace: &Pace| setups(args, servers, placement, host, &vocabulary, seed, pace);
+    let Some(budget_s) = args.time_budget else { return setups(&usual) };
+    let first = setups(&usual)?;
+    let kind_of = |setup: &Setup| servers.iter().map(|cells| cells.kind).find(|kind| kind.server() == setup.server);
+    let block_s = |slice_s: f64| -> f64 {
+        first.iter().filter_map(|setup| Some(preview::block(kind_of(setup)?, setup, slice_s).1)).sum()
+    };
+    setups(&pace::within(budget_s, args.pace_request(), block_s)?)
+}
+
+fn setups(
+    args: &Args,
+    servers: &[Cells],
+    placement: &Placement,
+    host: &Host,
+    vocabulary: &Vocabulary,
+    seed: u64,
+    pace: &Pace,
+) -> Result<Vec<Setup>> {
+    let sweep = Sweep::parse(&args.vary, &args.fix, vocabulary)?;
+    let (mut setups, mut kinds) = (Vec::<Setup>::new(), Vec::new());
+    for cells in servers.iter().filter(|cells| sweep.concerns(&cells.dimensions())) {
+        let said = args.filter(cells.kind).map(|text| filter::parse(&text)).transpose()?;
+        let wanted = sweep::both(said, sweep.expression(&cells.dimensions()));
+        let filter = wanted.map(|wanted| Filter::of(&wanted, vocabulary)).transpose()?.unwrap_or_default();
+        let accepted: Vec<String> =
+            args.workloads(cells.kind).into_iter().filter(|name| filter.accepts("workload", name)).collect();
+        let timing = placement.timing(
+            pace.slice_s,
+            args.warmup_s(),
+            warm_up::of_subject(args.max_warmup_s(), cells.kind, args.remote().is_some()),
+        );
+        let workloads = subjects::select_with(cells.kind, &accepted, &timing, args.quick, |own| args.variants.of(own));
+        if workloads.is_empty() {
+            continue;
+        }
+        let peers = args.peers(cells.kind);
+        if let Some(selection) = cells.select(&filter, &peers, &workloads, args.reference.as_deref())? {
+            setups.push(setup(args, seed, pace, cells.kind, selection, workloads, placement.pinning(), host));
+            kinds.push(cells.kind);
+        }
+    }
+    if setups.is_empty() {
+        return Err(usage("no workload or no server is left to run"));
+    }
+    let of_kinds = kinds.iter().zip(&setups).flat_map(|(kind, setup)| setup.workloads.iter().map(|it| (*kind, it)));
+    args.variants.check(of_kinds)?;
+    if args.has_max_warmup() && setups.iter().all(|setup| setup.max_warmup_s.is_none()) {
+        return Err(usage("--max-warmup: no server that is left has a warm-up that ends by itself"));
+    }
+    Ok(setups)
+}
+
+/// Everything that a filter may name of any of the servers.
+fn vocabulary(args: &Args, servers: &[Cells]) -> Vocabulary {
+    let mut vocabulary = Vocabulary::default();
+    for cells in servers {
+        let own = cells.vocabulary(&args.peers(cells.kind), &args.workloads(cells.kind));
+        vocabulary.servers.extend(own.servers);
+        for (key, values) in own.keys {
+            match vocabulary.keys.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, known)) => {
+                    known.extend(values.into_iter().filter(|value| !known.contains(value)).collect::<Vec<_>>())
+                }
+                None => vocabulary.keys.push((key, values)),
+            }
+        }
+    }
+    vocabulary
+}
+
+/// Some server must have the reference; the others keep their own default.
+fn check_reference(args: &Args, servers: &[Cells]) -> Result<()> {
+    let Some(name) = args.reference.as_deref() else { return Ok(()) };
+    let ids: Vec<String> = servers.iter().flat_map(Cells::ids).collect();
+    let is_it = |id: &String| id == name || id.split_once('/').is_some_and(|(_, label)| label == name);
+    if ids.iter().any(is_it) {
+        return Ok(());
+    }
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    Err(usage(format!("--reference `{name}`: no such cell; {}", hint(name, &ids))))
+}
+
+#[expect(clippy::too_many_arguments, reason = "a setup is everything that was decided")]
+fn setup(
+    args: &Args,
+    seed: u64,
+    pace: &Pace,
+    kind: &Subject,
+    selection: Selection,
+    workloads: Vec<Workload>,
+    pinning: Pinning,
+    host: &Host,
+) -> Setup {
+    let mut setup = Setup {
+        server: kind.server().to_owned(),
+        created_utc: workspace::now_utc(),
+        git: git(),
+        rustc: first_line("rustc", &["--version"]).unwrap_or_default(),
+        profile: args.profile.clone(),
+        command: shown_command(std::env::args().skip(1), args.seed.is_none().then_some(seed)),
+        quick: args.quick,
+        seed,
+        blocks: pace.blocks,
+        slice_s: pace.slice_s,
+        warmup_s: args.warmup_s(),
+        max_warmup_s: warm_up::of_subject(args.max_warmup_s(), kind, args.remote().is_some()),
+        retries_max: if args.quick { QUICK_RETRIES } else { RETRIES },
+        retry_budget_s: args.quick.then_some(kind.quick_retry_budget_s()),
+        not_run: Vec::new(),
+        notes: notes(args, pace, kind, &selection, &workloads),
+        time_budget_s: args.time_budget,
+        reference: selection.reference,
+        cells: selection.cells,
+        workloads,
+        pinning,
+        remote: args.remote(),
+        syscalls: args.syscalls && syscalls::is_possible(),
+        histograms: args.hist,
+        host: host.clone(),
+        quotes: args.part(kind).and_then(presets::quotes),
+    };
+    setup.not_run = not_run(&setup, kind, &selection.unavailable);
+    setup
+}
+
+fn not_run(setup: &Setup, kind: &Subject, unavailable: &[(String, String)]) -> Vec<NotRun> {
+    let why = |(cell, workload): (&Cell, &Workload)| {
+        let reason = unavailable.iter().find(|(id, _)| *id == cell.id).map(|(_, reason)| reason.clone());
+        let open_files = setup.host.open_files_hard;
+        let reason = reason.or_else(|| subjects::cannot_run(kind, cell, workload, open_files, setup.quick))?;
+        Some(NotRun { cell: cell.id.clone(), workload: workload.name.clone(), reason })
+    };
+    setup.selected().filter_map(why).collect()
+}
+
+fn notes(args: &Args, pace: &Pace, kind: &Subject, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
+    let mut notes = vec![
+        "Every visit starts a fresh server process; a block visits every cell and workload once, in random order."
+            .to_owned(),
+        "Closed loops measure throughput and the cost of a request at saturation.".to_owned(),
+    ];
+    notes.extend(args.preset.map(|preset| format!("Preset `{}`: {}.", preset.name, preset.about)));
+    notes.extend(kind.note().map(str::to_owned));
+    notes.extend(pace.note.clone());
+    notes.extend(warm_up::note(args.warmup_s(), args.max_warmup_s(), kind, args.remote().is_some()));
+    if let Some(remote) = args.remote() {
+        let (prefix, host) = (remote.prefix.join(" "), remote.host);
+        notes.push(format!(
+            "The servers ran behind `{prefix}` and listened at {host}. The generator could not see them: their CPU time was read before and after a run, \
+             connecting included, and the warm-up was a run of its own."
+        ));
+    }
+    if args.is_scaling() {
+        notes.push("A server with N threads has N CPUs, the generator's own last: where it takes those, a visit is flagged `shared-core`.".to_owned());
+    }
+    if args.syscalls {
+        notes.push(if syscalls::is_possible() {
+            "System calls per request were counted by strace in a pass of its own, as the difference of two loads."
+                .to_owned()
+        } else {
+            "System calls were not counted: strace is not installed.".to_owned()
+        });
+    }
+    if workloads.iter().any(|workload| matches!(workload.arrivals, Arrivals::Open { .. })) {
+        notes.push(format!(
+            "The open loop offers every cell the same load: {}. The capacity is what {} served in one closed-loop visit of {} before the first block. Latency and cost at equal load come from it.",
+            args.variants.shares(),
+            selection.reference,
+            kind.calibration(),
+        ));
+    }
+    if args.quick {
+        notes.push(format!(
+            "Quick: to save time, {}, a flagged visit is repeated at most once, and only if all visits are still expected to take at most {} s.",
+            kind.quick_note(),
+            kind.quick_retry_budget_s(),
+        ));
+    }
+    for peer in &selection.missing_peers {
+        notes.push(format!("{peer} is not installed and was left out."));
+    }
+    notes
+}
+
+pub(crate) fn git() -> Git {
+    let sha = first_line("git", &["rev-parse", "--short=10", "--verify", "--quiet", "HEAD"]);
+    let changed = first_line("git", &["status", "--porcelain", "--untracked-files=no"]);
+    // Outside a repository git says `fatal: …`; nothing is known then.
+    let is_known = |text: &String| !text.starts_with("fatal");
+    Git {
+        sha: sha.filter(is_known).unwrap_or_else(|| "unknown".to_owned()),
+        dirty: changed.is_some_and(|text| is_known(&text)),
+    }
+}
+
+pub(crate) fn default_directory(setup: &Setup) -> PathBuf {
+    let stamp: String = setup.created_utc.chars().filter(|character| !matches!(character, '-' | ':')).collect();
+    workspace::root().join("bench-results").join(format!("{stamp}-{}", setup.git.sha))
+}
+
+fn seed_from_time() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |since| since.as_secs())
+}
+
+/// The command to run the same again: as typed, with the seed, without where its files went.
+fn shown_command(words: impl Iterator<Item = String>, seed: Option<u64>) -> String {
+    let mut shown = vec!["cargo".to_owned(), "xtask".to_owned()];
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        if word == "--out" {
+            words.next();
+        } else if !word.starts_with("--out=") {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=.,/:".contains(&byte);
+            shown.push(if word.bytes().all(is_plain) { word } else { format!("'{word}'") });
+        }
+    }
+    shown.extend(seed.map(|seed| format!("--seed {seed}")));
+    shown.join(" ")
+}
+
+/// Prevents two matrices at once on one machine, whoever runs them; held until dropped.
+pub(crate) fn lock(is_forced: bool) -> Result<Option<nix::fcntl::Flock<std::fs::File>>> {
+    use nix::fcntl::{Flock, FlockArg};
+    if is_forced {
+        return Ok(None);
+    }
+    let path = std::env::temp_dir().join("quintet-bench-matrix.lock");
+    // Read access is enough for a lock, and all that another user's file gives.
+    let file = std::fs::File::open(&path).or_else(|_| std::fs::File::create(&path));
+    let file = file.with_context(|| format!("{}", path.display()))?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok(Some(lock)),
+        Err((_, error)) => Err(error).context("another bench-matrix runs on this machine (--force runs all the same)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn the_command_to_repeat_has_the_seed_and_no_path_of_this_machine() {
+        let words = ["bench-matrix", "--filter", "driver=uring|epoll", "--out", "/somewhere/x", "--quick", "--out=/y"];
+        let shown = shown_command(words.iter().map(|&word| word.to_owned()), Some(7));
+        assert_eq!(shown, "cargo xtask bench-matrix --filter 'driver=uring|epoll' --quick --seed 7");
+    }
+
+    #[test]
+    fn results_go_to_a_directory_named_after_time_and_commit() {
+        let directory = default_directory(&samples::setup());
+        assert!(directory.ends_with("bench-results/20260101T000000Z-0123456"), "{}", directory.display());
+    }
+
+    #[test]
+    fn two_matrices_do_not_run_at_once() {
+        let first = lock(false);
+        // Another test process may hold it; then the second attempt here fails all the same.
+        let second = lock(false);
+        assert!(first.is_err() || second.is_err());
+        assert!(lock(true).unwrap().is_none());
+    }
+}

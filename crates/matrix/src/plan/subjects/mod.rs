@@ -1,0 +1,557 @@
+//! The servers as subjects of measurement: what each is asked for, what must be stored in it first, how it is started and
+//! loaded, and who stands beside it. What holds for one server is in its descriptor (crate `servers`), what holds for
+//! every server of a load kind is in that kind's [`Load`]. Nothing here knows a server by name.
+
+mod file;
+mod http;
+mod kv;
+mod mq;
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    sync::LazyLock,
+};
+
+use anyhow::Result;
+use report::readme::KnownWorkload;
+use results::{Arrivals, Cell, Connection, Role, Workload};
+use servers::{LoadKind, Server, Workload as Spec};
+
+use crate::{
+    judge::load_sweep,
+    plan::{
+        cpus::CpuList,
+        peers::{self, Peer},
+    },
+};
+
+/// Fraction of the reference's capacity that an open loop offers to every cell.
+pub(crate) const OPEN_FRACTION: f64 = 0.5;
+/// Descriptors that a server needs besides its connections.
+const SPARE_DESCRIPTORS: u64 = 200;
+/// Time that a requestor needs for a request if it sleeps after each: the generator's default is 100 ± 50 ms.
+const TURN_S: f64 = 0.11;
+/// Connections beyond which a thread or a worker per connection is not a sensible thing to measure.
+const THREADS_MAX: u32 = 1024;
+
+/// All servers that can be measured, in the order of their matrices.
+pub(crate) static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| servers::all().iter().map(Subject::of).collect());
+
+/// One of our servers, as something to be measured. A matrix has one.
+pub(crate) struct Subject {
+    descriptor: &'static Server,
+    load: &'static dyn Load,
+    peers: Vec<&'static dyn Peer>,
+}
+
+/// A load kind: how the servers of a subcommand of the load generator are asked.
+trait Load: Sync {
+    /// Returns the subcommand against a cell of this role.
+    fn command(&self, role: Role) -> &'static str;
+
+    /// Makes a workload from its descriptor. A quick run may scale it down.
+    fn workload(&self, _server: &Server, spec: &Spec, _is_quick: bool) -> Workload {
+        base(spec)
+    }
+
+    /// True if a connection may have several requests outstanding.
+    fn pipelines(&self, spec: &Spec) -> bool {
+        !spec.connection_per_request
+    }
+
+    /// True if the null server, or a peer of that name, can answer the workload at all.
+    fn answers(&self, _role: Role, _server: &str, _spec: &Spec) -> bool {
+        true
+    }
+
+    /// Returns why a cell that could answer the workload cannot run it.
+    fn why_not(&self, _cell: &Cell, _workload: &Workload) -> Option<String> {
+        None
+    }
+
+    /// Writes what the servers serve beside the files that are there for all; `executable` is ours.
+    ///
+    /// # Errors
+    /// Those of the file system, or of what the executable is asked to do.
+    fn prepare(
+        &self,
+        _server: &Server,
+        _cells: &[Cell],
+        _workloads: &[Workload],
+        _site: &Path,
+        _executable: &Path,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the values of the placeholders in a server's arguments, beside `{site}`. Without a workload they are shown
+    /// and stand for all.
+    fn places(
+        &self,
+        _server: &Server,
+        _factors: &BTreeMap<String, String>,
+        _spec: Option<&Spec>,
+        _site: &str,
+    ) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// Returns the arguments that say where our server listens and on which CPUs it serves; `backend` chooses.
+    fn server_arguments(&self, backend: &[String], cpus: &CpuList) -> Vec<String> {
+        let mut words: Vec<String> = ["--listen", ANY_PORT].map(str::to_owned).to_vec();
+        words.extend_from_slice(backend);
+        words.extend(["--threads", &cpus.len().to_string(), "--pin", cpus.text()].map(str::to_owned));
+        words
+    }
+
+    /// Returns the arguments of `loadgen null`; `bytes` is the size of a body or value.
+    fn null_arguments(&self, bytes: &str, site: &str) -> Vec<String>;
+
+    /// Describes the null server.
+    fn null_description(&self) -> &'static str {
+        "a bare epoll loop that always sends the same answer, which it copies from memory"
+    }
+
+    /// Returns the generator's arguments for how many ask at once, and how much.
+    fn amount_arguments(&self, workload: &Workload, timing: &Timing) -> Vec<String> {
+        amount_arguments(workload, timing)
+    }
+
+    /// True if the generator can warm it up until the load is steady.
+    fn warms_up_until_steady(&self) -> bool {
+        true
+    }
+
+    /// Estimates the time that a load takes.
+    fn load_s(&self, _spec: Option<&Spec>, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
+        load_s(workload, slice_s, warmup_s)
+    }
+
+    /// Returns which of the addresses that our server prints is the one to load.
+    fn listener(&self, _spec: &Spec) -> usize {
+        0
+    }
+
+    /// Returns the generator's arguments for what it asks a server for, and where.
+    fn load_arguments(&self, server: &Server, spec: &Spec, target: &Target<'_>) -> Vec<String>;
+
+    /// Returns the generator's arguments that store the keys of a workload that has some, or check its documents.
+    fn preload_arguments(&self, server: &Server, spec: &Spec, target: &Target<'_>, timing: &Timing) -> Vec<String>;
+
+    /// Estimates the time that this takes.
+    fn preload_s(&self, server: &Server, spec: &Spec, workload: &Workload) -> f64;
+}
+
+impl Subject {
+    fn of(descriptor: &'static Server) -> Self {
+        let load: &dyn Load = match descriptor.load {
+            LoadKind::Http => &http::Http,
+            LoadKind::Kv => &kv::Kv,
+            LoadKind::File => &file::File,
+            LoadKind::Mq => &mq::Mq,
+        };
+        Self { descriptor, load, peers: peers::of(descriptor) }
+    }
+
+    /// Returns the descriptor of a workload or of a variant of it.
+    fn spec(&self, workload: &str) -> Option<&'static Spec> {
+        self.descriptor.workload(plain(workload))
+    }
+
+    /// Package, executable, and name of the matrix.
+    pub(crate) fn server(&self) -> &'static str {
+        &self.descriptor.name
+    }
+
+    /// Dimensions of the server that are chosen by the workload, not by the cell.
+    pub(crate) fn decided(&self) -> &'static [String] {
+        &self.descriptor.decided_by_workload
+    }
+
+    /// Every workload, in the order of the report's columns.
+    pub(crate) fn workloads(&self, is_quick: bool) -> Vec<Workload> {
+        let specs = self.descriptor.workloads.iter();
+        specs.map(|spec| self.load.workload(self.descriptor, spec, is_quick)).collect()
+    }
+
+    /// True if a quick run has the workload.
+    pub(crate) fn is_quick(&self, workload: &str) -> bool {
+        self.spec(workload).is_some_and(|spec| spec.quick)
+    }
+
+    /// True if a run has the workload that names none.
+    pub(crate) fn is_usual(&self, workload: &str) -> bool {
+        self.spec(workload).is_some_and(|spec| spec.usual)
+    }
+
+    /// Closed loop whose throughput is the capacity that open loops are a fraction of.
+    pub(crate) fn calibration(&self) -> &'static str {
+        &self.descriptor.calibration
+    }
+
+    /// Sentences about all workloads that are not in their titles.
+    pub(crate) fn note(&self) -> Option<&'static str> {
+        self.descriptor.note.as_deref()
+    }
+
+    /// Differences of a quick run, beside leaving out workloads; part of a sentence.
+    pub(crate) fn quick_note(&self) -> &'static str {
+        &self.descriptor.quick_note
+    }
+
+    /// A quick run repeats flagged visits only if all visits are still expected to take no longer than this.
+    pub(crate) fn quick_retry_budget_s(&self) -> f64 {
+        self.descriptor.quick_retry_budget_s
+    }
+
+    /// Other servers that do the same.
+    pub(crate) fn peers(&self) -> &[&'static dyn Peer] {
+        &self.peers
+    }
+
+    /// True if back ends that differ in this dimension are worth comparing under the workload, when nobody asked.
+    pub(crate) fn varies(&self, workload: &str, dimension: &str) -> bool {
+        let varies = |spec: &Spec| spec.varies.as_ref().is_none_or(|names| names.iter().any(|name| name == dimension));
+        self.spec(workload).is_some_and(varies)
+    }
+
+    pub(crate) fn pipelines(&self, workload: &str) -> bool {
+        self.spec(workload).is_some_and(|spec| self.load.pipelines(spec))
+    }
+
+    pub(crate) fn answers(&self, role: Role, server: &str, workload: &Workload) -> bool {
+        self.spec(&workload.name).is_some_and(|spec| self.load.answers(role, server, spec))
+    }
+
+    /// Returns why a cell that could answer the workload cannot run it here, or is left out of a quick run.
+    fn why_not(&self, cell: &Cell, workload: &Workload, is_quick: bool) -> Option<String> {
+        let has_peers = self.spec(&workload.name).is_none_or(|spec| spec.peers_in_quick);
+        if is_quick && cell.role == Role::Peer && !has_peers {
+            return Some("left out of a quick run".to_owned());
+        }
+        self.load.why_not(cell, workload)
+    }
+
+    pub(crate) fn prepare(&self, cells: &[Cell], workloads: &[Workload], site: &Path, executable: &Path) -> Result<()> {
+        self.load.prepare(self.descriptor, cells, workloads, site, executable)
+    }
+
+    /// Returns the arguments of our server for what it serves; `site` is the directory of the files. Without a workload
+    /// they are shown and stand for all.
+    pub(crate) fn content_arguments(
+        &self,
+        factors: &BTreeMap<String, String>,
+        workload: Option<&Workload>,
+        site: &str,
+    ) -> Vec<String> {
+        let spec = workload.and_then(|workload| self.spec(&workload.name));
+        let places = self.load.places(self.descriptor, factors, spec, site);
+        let places = places.iter().map(|(name, value)| (*name, value.as_str()));
+        let values: Vec<(&str, &str)> = places.chain([("site", site)]).collect();
+        servers::expand(&self.descriptor.arguments, &values)
+    }
+
+    /// Returns the arguments of our server for where and how it serves: `backend` chooses, `connections` come at once.
+    pub(crate) fn server_arguments(
+        &self,
+        backend: &[String],
+        connection: Option<Connection>,
+        cpus: &CpuList,
+        connections: &str,
+    ) -> Vec<String> {
+        let mut words = self.load.server_arguments(backend, cpus);
+        let is_chosen = |name: &String| backend.iter().any(|word| word == name);
+        // A worker serves one connection until it closes: fewer would leave connections unserved.
+        if connection == Some(Connection::Worker) || self.descriptor.worker_per_connection.iter().any(is_chosen) {
+            words.extend(["--workers", connections].map(str::to_owned));
+        }
+        words
+    }
+
+    pub(crate) fn null_arguments(&self, bytes: &str, site: &str) -> Vec<String> {
+        self.load.null_arguments(bytes, site)
+    }
+
+    pub(crate) fn null_description(&self) -> &'static str {
+        self.load.null_description()
+    }
+
+    pub(crate) fn warms_up_until_steady(&self) -> bool {
+        self.load.warms_up_until_steady()
+    }
+
+    pub(crate) fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
+        self.load.load_s(self.spec(&workload.name), workload, slice_s, warmup_s)
+    }
+
+    pub(crate) fn listener(&self, workload: &Workload) -> usize {
+        self.spec(&workload.name).map_or(0, |spec| self.load.listener(spec))
+    }
+
+    fn load_arguments(&self, target: &Target<'_>) -> Vec<String> {
+        let spec = self.spec(&target.workload.name);
+        spec.map_or_else(Vec::new, |spec| self.load.load_arguments(self.descriptor, spec, target))
+    }
+
+    pub(crate) fn preload_arguments(&self, target: &Target<'_>, timing: &Timing) -> Vec<String> {
+        let spec = self.spec(&target.workload.name);
+        spec.map_or_else(Vec::new, |spec| self.load.preload_arguments(self.descriptor, spec, target, timing))
+    }
+
+    pub(crate) fn preload_s(&self, workload: &Workload) -> f64 {
+        let spec = self.spec(&workload.name).filter(|_| workload.prepared().is_some());
+        spec.map_or(0.0, |spec| self.load.preload_s(self.descriptor, spec, workload))
+    }
+}
+
+/// Mark between a workload's own name and what is different in a variant of it.
+pub(crate) const VARIANT_MARK: char = '@';
+
+/// Returns the name of the workload that this one is a variant of; its own, if it is none.
+pub(crate) fn plain(workload: &str) -> &str {
+    workload.split(VARIANT_MARK).next().unwrap_or(workload)
+}
+
+/// Returns the subject of that name.
+pub(crate) fn named(server: &str) -> Option<&'static Subject> {
+    SUBJECTS.iter().find(|subject| subject.server() == server)
+}
+
+/// Makes a workload of what every load kind has. Commands are still missing; an open loop's rate is found by a calibration
+/// visit.
+fn base(spec: &Spec) -> Workload {
+    Workload {
+        name: spec.name.clone(),
+        title: spec.title.clone(),
+        short: spec.short.clone(),
+        body_bytes: spec.body_bytes,
+        keys: None,
+        documents: spec.checks,
+        repetitions: None,
+        allows_misses: false,
+        connections: spec.connections,
+        pipeline: spec.pipeline,
+        arrivals: match spec.arrivals {
+            servers::Arrivals::Closed => Arrivals::Closed,
+            servers::Arrivals::Open => Arrivals::Open { rate_rps: 0.0, fraction: OPEN_FRACTION, capacity_rps: 0.0 },
+            servers::Arrivals::LoadSweep => Arrivals::LoadSweep,
+        },
+        adds: spec.server_arguments.clone(),
+        command: String::new(),
+        preload: None,
+    }
+}
+
+/// Whom the generator is to ask, for what, and where the files are that replies are compared with.
+pub(crate) struct Target<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) role: Role,
+    pub(crate) address: &'a str,
+    pub(crate) site: &'a str,
+}
+
+/// Returns the workloads of a server, in their order; none for a name that is none of ours.
+pub(crate) fn known_workloads(server: &str) -> Vec<KnownWorkload> {
+    let Some(subject) = named(server) else { return Vec::new() };
+    let known = |workload: Workload| KnownWorkload {
+        is_usual: subject.is_usual(&workload.name),
+        is_quick: subject.is_quick(&workload.name),
+        name: workload.name,
+    };
+    subject.workloads(false).into_iter().map(known).collect()
+}
+
+/// Returns the names of the servers that can be measured.
+pub(crate) fn names() -> Vec<&'static str> {
+    SUBJECTS.iter().map(Subject::server).collect()
+}
+
+/// Time and place of the load; the same for all workloads of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Timing {
+    pub(crate) slice_s: f64,
+    pub(crate) warmup_s: f64,
+    /// Until the load is steady, at most so long; `None` is a fixed time.
+    pub(crate) max_warmup_s: Option<f64>,
+    pub(crate) client_cpus: String,
+    pub(crate) client_threads: usize,
+}
+
+impl Timing {
+    pub(crate) fn longest_warmup_s(&self) -> f64 {
+        self.max_warmup_s.unwrap_or(self.warmup_s)
+    }
+}
+
+/// The workloads of a kind so named, in its order, with the commands that make them.
+pub(crate) fn select(kind: &Subject, names: &[String], timing: &Timing, is_quick: bool) -> Vec<Workload> {
+    select_with(kind, names, timing, is_quick, |own| own)
+}
+
+/// Selects the same and varies them.
+pub(crate) fn select_with(
+    kind: &Subject,
+    names: &[String],
+    timing: &Timing,
+    is_quick: bool,
+    vary: impl FnOnce(Vec<Workload>) -> Vec<Workload>,
+) -> Vec<Workload> {
+    let mut workloads = kind.workloads(is_quick);
+    workloads.retain(|workload| names.contains(&workload.name));
+    let mut workloads = vary(workloads);
+    for workload in &mut workloads {
+        show_commands(kind, workload, timing);
+    }
+    workloads
+}
+
+/// Sets the load that the open workloads offer, from the reference's capacity.
+pub(crate) fn calibrate(kind: &Subject, workloads: &mut [Workload], capacity_rps: f64, timing: &Timing) {
+    for workload in workloads {
+        if let Arrivals::Open { rate_rps, fraction, .. } = workload.arrivals {
+            let (rate_rps, fraction) = match rate_rps > 0.0 {
+                // Somebody chose it.
+                true => (rate_rps, rate_rps / capacity_rps),
+                // A round figure is easier to compare between runs.
+                false => ((capacity_rps * fraction / 1_000.0).round().max(1.0) * 1_000.0, fraction),
+            };
+            workload.arrivals = Arrivals::Open { rate_rps, fraction, capacity_rps };
+            show_commands(kind, workload, timing);
+        }
+    }
+}
+
+/// The generator's arguments against the server `pid`.
+pub(crate) fn arguments(kind: &Subject, target: &Target<'_>, timing: &Timing, pid: &str) -> Vec<String> {
+    let workload = target.workload;
+    let mut words = vec![kind.load.command(target.role).to_owned()];
+    words.extend(kind.load.amount_arguments(workload, timing));
+    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    if workload.pipeline > 1 {
+        flag("-P", workload.pipeline.to_string());
+    }
+    match workload.arrivals {
+        Arrivals::Closed => {}
+        Arrivals::Open { rate_rps, .. } => flag("-R", rate_rps.to_string()),
+        Arrivals::LoadSweep => flag("--rate-sweep", load_sweep::SHARES.to_owned()),
+    }
+    flag("--pin", timing.client_cpus.clone());
+    flag("--format", "json".to_owned());
+    flag("--server-pid", pid.to_owned());
+    words.push("--timeline".to_owned());
+    words.extend(kind.load_arguments(target));
+    words
+}
+
+fn load_s(workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
+    match workload.repetitions {
+        Some(each) => f64::from(each) * TURN_S,
+        None if workload.arrivals == Arrivals::LoadSweep => load_sweep::load_s(slice_s, warmup_s),
+        None => slice_s + warmup_s,
+    }
+}
+
+fn amount_arguments(workload: &Workload, timing: &Timing) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    flag("-t", timing.client_threads.to_string());
+    match workload.repetitions {
+        Some(each) => {
+            flag("--requestors", workload.connections.to_string());
+            flag("--reps", each.to_string());
+        }
+        None => {
+            flag("-c", workload.connections.to_string());
+            words.extend(time_arguments(workload, timing));
+            // Eleven runs to the limit would take as long as ten visits; a climb is not compared.
+            if let Some(most_s) = timing.max_warmup_s.filter(|_| workload.arrivals != Arrivals::LoadSweep) {
+                words.extend(["--max-warmup".to_owned(), milliseconds(most_s)]);
+            }
+        }
+    }
+    words
+}
+
+/// The generator's arguments for how long, where time is the limit.
+fn time_arguments(workload: &Workload, timing: &Timing) -> [String; 4] {
+    let is_climb = workload.arrivals == Arrivals::LoadSweep;
+    let part = |whole_s| milliseconds(if is_climb { load_sweep::part_s(whole_s) } else { whole_s });
+    ["-d".to_owned(), part(timing.slice_s), "--warmup".to_owned(), part(timing.warmup_s)]
+}
+
+fn show_commands(kind: &Subject, workload: &mut Workload, timing: &Timing) {
+    let shown = |arguments: Vec<String>| format!("loadgen {}", arguments.join(" "));
+    let target = Target { workload, role: Role::Ours, address: "ADDR", site: "SITE" };
+    let command = shown(arguments(kind, &target, timing, "PID"));
+    let preload = workload.prepared().map(|_| shown(kind.preload_arguments(&target, timing)));
+    workload.command = command;
+    workload.preload = preload;
+}
+
+fn milliseconds(seconds: f64) -> String {
+    format!("{}ms", (seconds * 1_000.0).round())
+}
+
+/// Address at which every server listens that can pick a port: on loopback, and [`listening_at`] another address.
+const ANY_PORT: &str = "127.0.0.1:0";
+
+/// The command with the address at which its servers are to listen.
+pub(crate) fn listening_at(command: Vec<OsString>, host: IpAddr) -> Vec<OsString> {
+    let address = OsString::from(SocketAddr::new(host, 0).to_string());
+    command.into_iter().map(|word| if word == ANY_PORT { address.clone() } else { word }).collect()
+}
+
+/// The arguments without those options and their values.
+pub(crate) fn without(arguments: &[String], options: &[&str]) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut given = arguments.iter();
+    while let Some(word) = given.next() {
+        if options.contains(&word.as_str()) {
+            given.next();
+        } else {
+            words.push(word.clone());
+        }
+    }
+    words
+}
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).to_vec()
+}
+
+/// The beginning of a text, for an error message.
+pub(crate) fn shortened(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 200;
+    text.chars().take(CHARACTERS_MAX).collect()
+}
+
+/// Returns why `cell` cannot run `workload` here, if it cannot.
+pub(crate) fn cannot_run(
+    kind: &Subject,
+    cell: &Cell,
+    workload: &Workload,
+    open_files: u64,
+    is_quick: bool,
+) -> Option<String> {
+    if workload.pipeline > 1 && !kind.pipelines(&workload.name) {
+        return Some("one request per connection".to_owned());
+    }
+    let connections = workload.connections;
+    if u64::from(connections) + SPARE_DESCRIPTORS > open_files {
+        return Some(format!("{connections} connections need more than the {open_files} open files allowed here"));
+    }
+    if connections > THREADS_MAX {
+        match cell.connection {
+            Some(Connection::Thread) => return Some(format!("a thread per connection: {connections} threads")),
+            Some(Connection::Worker) => return Some(format!("a worker per connection: {connections} workers")),
+            Some(Connection::Loop | Connection::Task) | None => {}
+        }
+    }
+    kind.why_not(cell, workload, is_quick)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! Workloads with other numbers than their own: `--conns`, `--pipeline`, `--rate`.
+
+use std::{fmt, str::FromStr};
+
+use anyhow::Result;
+use clap::Args;
+use results::{Arrivals, Workload};
+
+use crate::{
+    plan::subjects::{OPEN_FRACTION, Subject, VARIANT_MARK},
+    usage,
+};
+
+/// Suffix of a rate that is a share of the capacity.
+const TIMES: char = 'x';
+const CONNECTIONS_MAX: i64 = 1_000_000;
+const PIPELINE_MAX: i64 = 10_000;
+
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Variants {
+    /// Every workload with so many connections instead of its own, several: each of them; `get-128B-c64@c256`
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "preset",
+        value_parser = clap::value_parser!(u32).range(1..=CONNECTIONS_MAX))]
+    conns: Vec<u32>,
+    /// … with so many requests outstanding on each connection; `get-128B-c64@P4`
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "preset",
+        value_parser = clap::value_parser!(u32).range(1..=PIPELINE_MAX))]
+    pipeline: Vec<u32>,
+    /// Open loops at this load: a share of the reference's capacity, or requests per second; 0.3x,0.7x or 20000
+    /// [default: 0.5x]
+    #[arg(long, value_name = "RATE", value_delimiter = ',', conflicts_with = "preset")]
+    rate: Vec<Rate>,
+}
+
+/// Load that an open loop offers to every cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rate {
+    /// Share of what the reference can serve.
+    Share(f64),
+    PerSecond(f64),
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, kind): (&str, fn(f64) -> Self) = match text.strip_suffix(TIMES) {
+            Some(share) => (share, Self::Share),
+            None => (text, Self::PerSecond),
+        };
+        let number = number.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+        number.map(kind).ok_or_else(|| "not a share like 0.5x, or requests per second like 20000".to_owned())
+    }
+}
+
+/// As part of a workload's name, which is part of names of files.
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Share(share) => write!(f, "{share}{TIMES}"),
+            Self::PerSecond(rate) => write!(f, "R{rate}"),
+        }
+    }
+}
+
+impl Rate {
+    fn in_words(self) -> String {
+        match self {
+            Self::Share(share) => format!("{} % of the reference's capacity", share * 100.0),
+            Self::PerSecond(rate) => format!("{rate} requests/s"),
+        }
+    }
+
+    fn arrivals(self) -> Arrivals {
+        match self {
+            Self::Share(fraction) => Arrivals::Open { rate_rps: 0.0, fraction, capacity_rps: 0.0 },
+            Self::PerSecond(rate_rps) => Arrivals::Open { rate_rps, fraction: 0.0, capacity_rps: 0.0 },
+        }
+    }
+}
+
+impl Variants {
+    /// Every workload with every combination of the numbers; without any, as it is.
+    pub(crate) fn of(&self, workloads: Vec<Workload>) -> Vec<Workload> {
+        let mut varied: Vec<Workload> = Vec::new();
+        for workload in workloads {
+            for variant in self.of_one(&workload) {
+                if varied.iter().all(|other| other.name != variant.name) {
+                    varied.push(variant);
+                }
+            }
+        }
+        varied
+    }
+
+    /// Describes the load that open loops offer, of the capacity.
+    pub(crate) fn shares(&self) -> String {
+        let default = [Rate::Share(OPEN_FRACTION)];
+        let rates = if self.rate.is_empty() { &default } else { &*self.rate };
+        rates.iter().map(|rate| rate.in_words()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn of_one(&self, workload: &Workload) -> Vec<Workload> {
+        let (connections, pipelines) = (or_own(&self.conns), or_own(&self.pipeline));
+        let rates = if workload.is_open() { or_own(&self.rate) } else { vec![None] };
+        let mut variants = Vec::new();
+        for &connections in &connections {
+            for &pipeline in &pipelines {
+                variants.extend(rates.iter().map(|&rate| variant(workload, connections, pipeline, rate)));
+            }
+        }
+        variants
+    }
+
+    /// Refuses numbers that none of the workloads can take.
+    pub(crate) fn check<'a>(&self, all: impl Iterator<Item = (&'a Subject, &'a Workload)> + Clone) -> Result<()> {
+        if !self.rate.is_empty() && !all.clone().any(|(_, workload)| workload.is_open()) {
+            return Err(usage("--rate: none of the workloads that are left is an open loop"));
+        }
+        let pipelines = self.pipeline.iter().any(|&pipeline| pipeline > 1);
+        if pipelines && !all.clone().any(|(kind, workload)| kind.pipelines(&workload.name)) {
+            return Err(usage("--pipeline: none of the workloads that are left has several requests on a connection"));
+        }
+        Ok(())
+    }
+}
+
+fn or_own<T: Copy>(given: &[T]) -> Vec<Option<T>> {
+    if given.is_empty() { vec![None] } else { given.iter().copied().map(Some).collect() }
+}
+
+fn variant(own: &Workload, connections: Option<u32>, pipeline: Option<u32>, rate: Option<Rate>) -> Workload {
+    let connections = connections.filter(|connections| *connections != own.connections);
+    let pipeline = pipeline.filter(|pipeline| *pipeline != own.pipeline);
+    let rate = rate.filter(|rate| *rate != Rate::Share(OPEN_FRACTION));
+    let parts: Vec<String> = [
+        connections.map(|connections| format!("c{connections}")),
+        pipeline.map(|pipeline| format!("P{pipeline}")),
+        rate.map(|rate| rate.to_string()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if parts.is_empty() {
+        return own.clone();
+    }
+    let words: Vec<String> = [
+        connections.map(|connections| format!("connections: {connections}")),
+        pipeline.map(|pipeline| format!("outstanding on each: {pipeline}")),
+        rate.map(|rate| format!("offered load: {}", rate.in_words())),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    Workload {
+        name: parts.iter().fold(own.name.clone(), |name, part| format!("{name}{VARIANT_MARK}{part}")),
+        title: format!("{}; here {}", own.title, words.join(", ")),
+        short: [format!("{} {}", own.short[0], own.short[1]), parts.join(" ")],
+        connections: connections.unwrap_or(own.connections),
+        pipeline: pipeline.unwrap_or(own.pipeline),
+        arrivals: rate.map_or(own.arrivals, Rate::arrivals),
+        ..own.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        plan::subjects::{self, SUBJECTS},
+        samples,
+    };
+
+    fn variants(conns: &[u32], pipeline: &[u32], rate: &[&str]) -> Variants {
+        let rate = rate.iter().map(|text| text.parse().unwrap()).collect();
+        Variants { conns: conns.to_vec(), pipeline: pipeline.to_vec(), rate }
+    }
+
+    fn timing() -> subjects::Timing {
+        let (client_cpus, client_threads) = ("1".into(), 1);
+        subjects::Timing { slice_s: 0.5, warmup_s: 0.3, max_warmup_s: None, client_cpus, client_threads }
+    }
+
+    fn names(variants: &Variants) -> Vec<String> {
+        // A closed loop and an open one.
+        variants.of(samples::setup().workloads[..2].to_vec()).into_iter().map(|workload| workload.name).collect()
+    }
+
+    #[test]
+    fn workloads_are_crossed_with_what_they_can_take_and_stay_themselves_otherwise() {
+        assert_eq!(names(&Variants::default()), ["closed", "open"]);
+        let (own, open) = (samples::setup().workloads[0].connections, "open");
+        assert_eq!(names(&variants(&[own, 7], &[], &[])), ["closed", "closed@c7", open, "open@c7"]);
+        assert_eq!(
+            names(&variants(&[], &[], &["0.5x", "0.25x", "9000"])),
+            ["closed", open, "open@0.25x", "open@R9000"]
+        );
+        let crossed = names(&variants(&[7, 8], &[2, 3], &["0.7x"]));
+        assert_eq!(crossed.len(), 8);
+        assert!(crossed.contains(&"open@c8@P3@0.7x".to_owned()), "{crossed:?}");
+        assert_eq!(names(&variants(&[7, 7], &[], &[])).len(), 2, "each once");
+        assert!(crossed.iter().all(|name| ["closed", open].contains(&subjects::plain(name))));
+        assert!(crossed.iter().all(|name| !name.contains(['/', ' '])), "they are part of names of files");
+    }
+
+    #[test]
+    fn a_variant_is_another_load_and_nothing_else() {
+        let own = &samples::setup().workloads[1];
+        let [variant] = &variants(&[7], &[3], &["20000"]).of(vec![own.clone()])[..] else { panic!("one") };
+        assert_eq!((variant.connections, variant.pipeline), (7, 3));
+        assert_eq!(variant.arrivals, Arrivals::Open { rate_rps: 20_000.0, fraction: 0.0, capacity_rps: 0.0 });
+        assert!(
+            variant.title.ends_with("; here connections: 7, outstanding on each: 3, offered load: 20000 requests/s")
+        );
+        let Workload { name, title, short, connections, pipeline, arrivals, .. } = own.clone();
+        assert_eq!(Workload { name, title, short, connections, pipeline, arrivals, ..variant.clone() }, *own);
+    }
+
+    #[test]
+    fn rates_that_are_none_are_refused() {
+        for text in ["", "x", "0", "0x", "-1x", "NaN", "inf", "infx", "1e999", "50%", "1 x"] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
+        }
+        assert_eq!("0.5x".parse(), Ok(Rate::Share(0.5)));
+        assert_eq!("2e4".parse(), Ok(Rate::PerSecond(20_000.0)));
+    }
+
+    /// A server says the same of a workload and of its variants.
+    #[test]
+    fn every_kind_knows_the_variants_of_its_workloads() {
+        for kind in SUBJECTS.iter() {
+            let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
+            let own = subjects::select(kind, &names, &timing(), false);
+            let other = subjects::select_with(kind, &names, &timing(), false, |own| variants(&[3], &[], &[]).of(own));
+            assert_eq!(own.len(), other.len());
+            for (own, other) in own.iter().zip(&other) {
+                assert!(other.name.ends_with("@c3") && other.command.contains(" 3 "), "{}", other.command);
+                let words = |workload: &Workload| workload.command.split(' ').count();
+                assert_eq!(words(own), words(other), "{}: {}", own.name, other.command);
+                assert_eq!(own.preload.is_some(), other.preload.is_some());
+                let dimensions = ["driver", "store", "eviction", "strategy", "copy", "dispatch", "cache-map"];
+                for dimension in dimensions {
+                    assert_eq!(kind.varies(&own.name, dimension), kind.varies(&other.name, dimension), "{}", own.name);
+                }
+                assert_eq!(kind.pipelines(&own.name), kind.pipelines(&other.name));
+                assert_eq!(kind.listener(own), kind.listener(other));
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_that_was_chosen_is_offered_and_a_share_is_taken_of_the_capacity() {
+        let (http, names) = (&SUBJECTS[0], ["get-128B-c64-open".to_owned()]);
+        let rates = variants(&[], &[], &["20000", "0.25x"]);
+        let mut workloads = subjects::select_with(http, &names, &timing(), false, |own| rates.of(own));
+        subjects::calibrate(http, &mut workloads, 100_000.0, &timing());
+        let offered = [(20_000.0, 0.2), (25_000.0, 0.25)];
+        for (workload, (rate_rps, fraction)) in workloads.iter().zip(offered) {
+            assert_eq!(workload.arrivals, Arrivals::Open { rate_rps, fraction, capacity_rps: 100_000.0 });
+            assert!(workload.command.contains(&format!(" -R {rate_rps} ")), "{}", workload.command);
+        }
+    }
+
+    #[test]
+    fn numbers_that_no_workload_can_take_are_bad_usage() {
+        let (http, mq) = (&SUBJECTS[0], &SUBJECTS[4]);
+        let workloads = samples::setup().workloads;
+        let (closed, open) = (&workloads[0], &workloads[1]);
+        let error = |variants: Variants, kind: &Subject, workload| {
+            variants.check([(kind, workload)].into_iter()).err().map(|error| error.to_string())
+        };
+        assert!(error(variants(&[], &[], &["0.3x"]), http, closed).is_some_and(|error| error.starts_with("--rate: ")));
+        assert_eq!(error(variants(&[], &[], &["0.3x"]), http, open), None);
+        assert!(error(variants(&[], &[4], &[]), mq, closed).is_some_and(|error| error.starts_with("--pipeline: ")));
+        assert_eq!(error(variants(&[9], &[1], &[]), mq, closed), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! Running it: one visit after the other, on this machine or another.
+
+pub(crate) mod host;
+pub(crate) mod interrupt;
+pub(crate) mod load;
+pub(crate) mod machine;
+pub(crate) mod probe;
+pub(crate) mod process;
+pub(crate) mod progress;
+pub(crate) mod quiet;
+pub(crate) mod session;
+pub(crate) mod site;
+pub(crate) mod syscalls;
+pub(crate) mod visit;
+
+#[cfg(test)]
+mod remote_tests;

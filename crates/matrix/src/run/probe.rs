@@ -1,0 +1,186 @@
+//! Counters of a server's process while it was loaded, from two readings of /proc.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use results::record::{CpuSource, ProcessDuring};
+
+use crate::run::{
+    host::{Ticks, ticks_per_second},
+    machine::Files,
+};
+
+/// One reading.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    at: Instant,
+    /// Ticks of the machine it runs on.
+    pub(crate) ticks: Ticks,
+    /// Which machine, and since when it runs.
+    pub(crate) boot: String,
+    user_ticks: u64,
+    system_ticks: u64,
+    minor_faults: u64,
+    major_faults: u64,
+    pub(crate) rss_bytes: u64,
+    peak_rss_bytes: u64,
+    threads: BTreeMap<String, Thread>,
+}
+
+/// proc_pid_schedstat and the context switches of one thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    run: Duration,
+    wait: Duration,
+    voluntary: u64,
+    involuntary: u64,
+}
+
+impl Snapshot {
+    pub(crate) fn parse(files: &Files, pid: u32) -> Result<Self> {
+        let file = |path: &str| files.get(path).with_context(|| format!("{path}: not there"));
+        let status = file(&format!("/proc/{pid}/status"))?;
+        let kib = |key: &str| number(status, key).map(|kib| kib * 1024);
+        // proc_pid_stat(5) from field 3 on; the name before it may contain anything, `)` included.
+        let stat = file(&format!("/proc/{pid}/stat"))?;
+        let (_, rest) = stat.rsplit_once(')').with_context(|| format!("/proc/{pid}/stat"))?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let field = |number: usize| -> Result<u64> {
+            let text = fields.get(number - 3).with_context(|| format!("/proc/{pid}/stat: field {number}"))?;
+            text.parse().with_context(|| format!("/proc/{pid}/stat: field {number}"))
+        };
+        let tasks = format!("/proc/{pid}/task/");
+        let mut threads: BTreeMap<String, Thread> = BTreeMap::new();
+        for (path, text) in files.iter().filter(|(path, _)| path.starts_with(&tasks)) {
+            let Some((thread, name)) = path[tasks.len()..].split_once('/') else { continue };
+            let thread = threads.entry(thread.to_owned()).or_default();
+            match name {
+                "schedstat" => {
+                    let mut values = text.split_ascii_whitespace().map(|value| value.parse().unwrap_or(0));
+                    thread.run = Duration::from_nanos(values.next().unwrap_or(0));
+                    thread.wait = Duration::from_nanos(values.next().unwrap_or(0));
+                }
+                _ => {
+                    thread.voluntary = number(text, "voluntary_ctxt_switches:").unwrap_or(0);
+                    thread.involuntary = number(text, "nonvoluntary_ctxt_switches:").unwrap_or(0);
+                }
+            }
+        }
+        Ok(Self {
+            at: Instant::now(),
+            ticks: Ticks::parse(file("/proc/stat")?).context("/proc/stat")?,
+            boot: files.get("/proc/sys/kernel/random/boot_id").cloned().unwrap_or_default(),
+            minor_faults: field(10)?,
+            major_faults: field(12)?,
+            user_ticks: field(14)?,
+            system_ticks: field(15)?,
+            rss_bytes: kib("VmRSS:").context("VmRSS")?,
+            peak_rss_bytes: kib("VmHWM:").unwrap_or(0),
+            threads,
+        })
+    }
+
+    /// CPU time so far, of the threads that live where the scheduler's nanoseconds are to be had, and of all by the tick
+    /// otherwise.
+    fn cpu(&self) -> (Duration, Duration) {
+        let by_threads = self.threads.values().map(|thread| thread.run).sum();
+        let ticks = (self.user_ticks + self.system_ticks) as f64 / ticks_per_second();
+        (by_threads, Duration::from_secs_f64(ticks))
+    }
+
+    /// Returns the difference to `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> ProcessDuring {
+        let of_threads = |pick: fn(&Thread) -> u64| -> u64 {
+            let difference =
+                |(id, now): (&String, &Thread)| pick(now).saturating_sub(earlier.threads.get(id).map_or(0, pick));
+            self.threads.iter().map(difference).sum()
+        };
+        let seconds = |ticks: u64, before: u64| ticks.saturating_sub(before) as f64 / ticks_per_second();
+        let (user_s, system_s) =
+            (seconds(self.user_ticks, earlier.user_ticks), seconds(self.system_ticks, earlier.system_ticks));
+        let (by_threads, by_ticks) = (self.cpu().0, user_s + system_s);
+        let precise = by_threads.saturating_sub(earlier.cpu().0).as_secs_f64();
+        // What threads that have ended used is in the process's ticks only. Two ticks are rounding.
+        let has_lost = precise + 2.0 / ticks_per_second() < by_ticks;
+        let (cpu_s, cpu_source) = if has_lost { (by_ticks, CpuSource::Ticks) } else { (precise, CpuSource::Schedstat) };
+        ProcessDuring {
+            elapsed_s: (self.at - earlier.at).as_secs_f64(),
+            cpu_s,
+            cpu_source,
+            user_s,
+            system_s,
+            run_queue_wait_s: Duration::from_nanos(of_threads(|thread| nanos(thread.wait))).as_secs_f64(),
+            switches_voluntary: of_threads(|thread| thread.voluntary),
+            switches_involuntary: of_threads(|thread| thread.involuntary),
+            minor_faults: self.minor_faults.saturating_sub(earlier.minor_faults),
+            major_faults: self.major_faults.saturating_sub(earlier.major_faults),
+            rss_bytes: self.rss_bytes,
+            peak_rss_bytes: self.peak_rss_bytes,
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The number behind a key of proc_pid_status(5).
+fn number(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key))?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::machine::Machine;
+
+    fn files(user: u64, run_ns: u64, threads: &[&str]) -> Files {
+        let mut files = Files::from([
+            ("/proc/stat".to_owned(), "cpu  1 2 3 4 5 6 7 8\n".to_owned()),
+            ("/proc/7/status".to_owned(), "VmHWM:\t 20 kB\nVmRSS:\t 10 kB\n".to_owned()),
+            ("/proc/7/stat".to_owned(), format!("7 (a) b) S 1 1 1 0 -1 0 {user} 0 3 0 {user} 2 0 0 20\n")),
+        ]);
+        for thread in threads {
+            let task = format!("/proc/7/task/{thread}");
+            files.insert(format!("{task}/schedstat"), format!("{run_ns} {} 5\n", run_ns / 10));
+            let switches =
+                format!("voluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t1\n", run_ns / 1_000_000);
+            files.insert(format!("{task}/status"), switches);
+        }
+        files
+    }
+
+    fn during(before: &Files, after: &Files) -> ProcessDuring {
+        let snapshot = |files| Snapshot::parse(files, 7).unwrap();
+        snapshot(after).since(&snapshot(before))
+    }
+
+    #[test]
+    fn two_readings_are_a_difference_of_all_threads() {
+        let during = during(&files(10, 100_000_000, &["7", "8"]), &files(60, 350_000_000, &["7", "8"]));
+        assert!((during.cpu_s - 0.5).abs() < 1e-9 && during.cpu_source == CpuSource::Schedstat, "{during:?}");
+        assert!((during.run_queue_wait_s - 0.05).abs() < 1e-9);
+        assert_eq!((during.switches_voluntary, during.minor_faults, during.major_faults), (500, 50, 0));
+        assert_eq!(during.peak_rss_bytes, 20 * 1024);
+    }
+
+    #[test]
+    fn what_threads_that_have_ended_used_is_taken_from_the_process() {
+        // A second by the tick, of which the thread that is left had a tenth.
+        let during = during(&files(0, 0, &["7", "8"]), &files(100, 100_000_000, &["7"]));
+        assert_eq!((during.cpu_s, during.cpu_source), (1.0, CpuSource::Ticks));
+    }
+
+    #[test]
+    fn this_process_can_be_read_and_another_cannot() {
+        let pid = std::process::id();
+        let files = Machine::Here.read(pid).unwrap();
+        let snapshot = Snapshot::parse(&files, pid).unwrap();
+        assert!(snapshot.rss_bytes > 0 && !snapshot.boot.is_empty() && !snapshot.threads.is_empty());
+        assert!(snapshot.cpu().0 > Duration::ZERO, "the scheduler keeps nanoseconds");
+        assert!(Snapshot::parse(&files, 0).is_err());
+    }
+}

@@ -1,0 +1,59 @@
+//! Wait until the machine is idle enough to be measured. The load average is no guide to that: it remembers the build of a
+//! minute ago.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::run::host::Reading;
+
+/// Limit of what others may use, in cores. [`results::Flag::Noisy`] marks single visits at a tenth of it.
+const BUSY_MAX: f64 = 0.5;
+const LOOK: Duration = Duration::from_millis(500);
+/// Limit of the wait: what was just built or stopped may take a while to end.
+const LOOKS_MAX: u32 = 10;
+
+/// Waits until nothing else uses more than half a core.
+///
+/// # Errors
+/// It does not end within some seconds.
+pub(crate) fn wait() -> Result<()> {
+    settle(used_by_others)
+}
+
+fn settle(mut used: impl FnMut() -> Result<f64>) -> Result<()> {
+    let mut last = 0.0;
+    for _ in 0..LOOKS_MAX {
+        last = used()?;
+        if last <= BUSY_MAX {
+            return Ok(());
+        }
+    }
+    bail!("the machine is busy: something else uses {last:.1} cores (--force measures all the same)")
+}
+
+/// Cores that others used over a [`LOOK`].
+fn used_by_others() -> Result<f64> {
+    let (before, began) = (Reading::take(None)?, Instant::now());
+    std::thread::sleep(LOOK);
+    Ok(Reading::take(None)?.since(&before, began.elapsed(), 0.0).foreign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_calms_down_is_measured_and_one_that_does_not_is_refused() {
+        let mut looks = [1.7, 0.6, 0.4].into_iter();
+        settle(|| Ok(looks.next().unwrap())).unwrap();
+        let mut count = 0;
+        let error = settle(|| {
+            count += 1;
+            Ok(1.25)
+        });
+        let error = error.unwrap_err().to_string();
+        assert!(count == LOOKS_MAX && error.contains("1.2 cores (--force"), "{count} {error}");
+        assert!(used_by_others().unwrap() >= 0.0);
+    }
+}
