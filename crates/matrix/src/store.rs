@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use report::{markdown, output};
 use results::{
     Report, SCHEMA,
     record::{Manifest, Visit},
@@ -126,9 +125,9 @@ impl Store {
     /// Writes what is derived from the visits, and returns the path of the report.
     pub(crate) fn write_summary(&self, manifest: &Manifest, visits: &[Vec<Visit>], report: &Report) -> Result<PathBuf> {
         write(&self.directory.join(SUMMARY), &serde_json::to_string_pretty(report)?)?;
-        write(&self.directory.join(CSV), &output::csv(report))?;
+        write(&self.directory.join(CSV), &report::csv(report))?;
         write(&self.directory.join(TIDY), &tidy::rows(manifest, visits))?;
-        write(&self.directory.join(MARKDOWN), &markdown::tables(report))?;
+        write(&self.directory.join(MARKDOWN), &report::markdown(report))?;
         let path = self.directory.join(REPORT);
         write(&path, &report::render(report))?;
         Ok(path)

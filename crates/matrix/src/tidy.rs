@@ -1,6 +1,6 @@
 //! `visits.csv`: one row per figure of each visit that counts, so that any tool can group and plot them.
 
-use report::output::quote;
+use csv::Writer;
 use results::{
     Flag,
     record::{Latency, Manifest, Visit},
@@ -8,11 +8,13 @@ use results::{
 
 use crate::plan::order::counting;
 
-const HEADER: &str = "matrix,cell,workload,block,attempt,valid,flags,metric,value\n";
+const HEADER: [&str; 9] = ["matrix", "cell", "workload", "block", "attempt", "valid", "flags", "metric", "value"];
 
 /// `visits`: those of each matrix.
 pub(crate) fn rows(manifest: &Manifest, visits: &[Vec<Visit>]) -> String {
-    let mut text = HEADER.to_owned();
+    let mut text = Writer::from_writer(Vec::new());
+    // Writing rows of equal length to memory cannot fail.
+    let _ = text.write_record(HEADER);
     for (planned, visits) in manifest.matrices.iter().zip(visits) {
         for (block, slots) in (0..).zip(&planned.plan) {
             for (slot, _) in (0..).zip(slots) {
@@ -24,15 +26,18 @@ pub(crate) fn rows(manifest: &Manifest, visits: &[Vec<Visit>]) -> String {
             }
         }
     }
-    text
+    String::from_utf8(text.into_inner().unwrap_or_default()).unwrap_or_default()
 }
 
-fn of_visit(visit: &Visit, text: &mut String) {
+fn of_visit(visit: &Visit, text: &mut Writer<Vec<u8>>) {
     let flags: Vec<&str> = visit.flags.iter().copied().map(Flag::name).collect();
-    let names = [&visit.matrix, &visit.cell, &visit.workload].map(|name| quote(name)).join(",");
-    let head = format!("{names},{},{},{},{}", visit.block, visit.attempt, visit.valid, flags.join(" "));
+    let names = [&visit.matrix, &visit.cell, &visit.workload].map(String::as_str);
+    let (block, attempt, valid) = (visit.block.to_string(), visit.attempt.to_string(), visit.valid.to_string());
+    let flags = flags.join(" ");
     for (metric, value) in metrics(visit) {
-        text.push_str(&format!("{head},{metric},{value}\n"));
+        let value = value.to_string();
+        let rest = [block.as_str(), &attempt, &valid, &flags, &metric, &value];
+        let _ = text.write_record(names.iter().chain(&rest));
     }
 }
 

@@ -2,11 +2,11 @@
 
 use results::FLOOR_UNKNOWN;
 
-/// Between a number and its unit, so that no line breaks there.
+/// Space between a number and its unit, where no line breaks.
 const NBSP: char = '\u{a0}';
 
-/// Three significant digits, thousands grouped: `0.460`, `4.00`, `152`, `1,234`.
-pub fn significant(value: f64) -> String {
+/// Writes three significant digits, thousands grouped: `0.460`, `4.00`, `152`, `1,234`.
+pub(crate) fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
@@ -15,14 +15,14 @@ pub fn significant(value: f64) -> String {
     if decimals > 0 { format!("{rounded:.decimals$}") } else { thousands(value) }
 }
 
-/// Three significant digits without trailing zeros: `4`, `1.5`, `152`.
-pub fn short(value: f64) -> String {
+/// Writes three significant digits without trailing zeros: `4`, `1.5`, `152`.
+pub(crate) fn short(value: f64) -> String {
     let digits = significant(value);
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.').to_owned() } else { digits }
 }
 
 /// A whole number in groups of three: `100,000`.
-pub(super) fn thousands(value: f64) -> String {
+pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -40,7 +40,7 @@ pub fn rate(value: f64) -> String {
 }
 
 /// A count of requests per second on an axis: `50 k`, `1.2 M`.
-pub(super) fn compact(value: f64) -> String {
+pub(crate) fn compact(value: f64) -> String {
     match value {
         v if v >= 999_500.0 => format!("{}{NBSP}M", short(v / 1e6)),
         v if v >= 999.5 => format!("{}{NBSP}k", short(v / 1e3)),
@@ -49,7 +49,7 @@ pub(super) fn compact(value: f64) -> String {
 }
 
 /// The same in a table, where digits stand below one another: `10.0 k`.
-pub fn compact_digits(value: f64) -> String {
+pub(crate) fn compact_digits(value: f64) -> String {
     match value {
         v if v >= 999_500.0 => format!("{}{NBSP}M", significant(v / 1e6)),
         v if v >= 999.5 => format!("{}{NBSP}k", significant(v / 1e3)),
@@ -58,7 +58,7 @@ pub fn compact_digits(value: f64) -> String {
 }
 
 /// Microseconds in the unit that reads best.
-pub(super) fn duration(us: f64) -> String {
+pub(crate) fn duration(us: f64) -> String {
     match us {
         us if us >= 999_500.0 => format!("{}{NBSP}s", short(us / 1e6)),
         us if us >= 999.5 => format!("{}{NBSP}ms", short(us / 1e3)),
@@ -67,7 +67,7 @@ pub(super) fn duration(us: f64) -> String {
 }
 
 /// A ratio in a narrow place.
-pub(super) fn ratio(value: f64) -> String {
+pub(crate) fn ratio(value: f64) -> String {
     match value {
         v if v >= 99.5 => format!("{v:.0}"),
         v if v >= 9.95 => format!("{v:.1}"),
@@ -76,18 +76,18 @@ pub(super) fn ratio(value: f64) -> String {
 }
 
 /// A ratio where there is room.
-pub(super) fn ratio_exact(value: f64) -> String {
+pub(crate) fn ratio_exact(value: f64) -> String {
     format!("{value:.3}")
 }
 
-/// `2.5 %` or `27 %`: how far `ratio` is from 1, without the sign.
-pub(super) fn percent(ratio: f64) -> String {
+/// `2.5 %` or `27 %`: the distance of `ratio` from 1, without the sign.
+pub(crate) fn percent(ratio: f64) -> String {
     let percent = (ratio - 1.0).abs() * 100.0;
     if percent < 9.95 { format!("{percent:.1}{NBSP}%") } else { format!("{}{NBSP}%", thousands(percent)) }
 }
 
 /// `[−3.6, −1.4]`: an interval of ratios as per cent from 1. `decimals` as many as [`percent`] shows of the estimate.
-pub(super) fn percent_interval(low: f64, high: f64, estimate: f64) -> String {
+pub(crate) fn percent_interval(low: f64, high: f64, estimate: f64) -> String {
     let decimals = usize::from((estimate - 1.0).abs() * 100.0 < 9.95);
     let one = |ratio: f64| {
         let text = format!("{:+.decimals$}", (ratio - 1.0) * 100.0);
@@ -97,7 +97,7 @@ pub(super) fn percent_interval(low: f64, high: f64, estimate: f64) -> String {
 }
 
 /// A noise floor given as a fraction: `±1.3 %`.
-pub(super) fn floor(fraction: f64) -> String {
+pub(crate) fn floor(fraction: f64) -> String {
     if fraction >= FLOOR_UNKNOWN {
         return "unknown".to_owned();
     }
@@ -105,7 +105,7 @@ pub(super) fn floor(fraction: f64) -> String {
 }
 
 /// Seconds as a person says them: `17 min 08 s`.
-pub(super) fn elapsed(seconds: f64) -> String {
+pub(crate) fn elapsed(seconds: f64) -> String {
     let whole = seconds.round().max(0.0) as u64;
     match (whole / 3600, whole / 60 % 60, whole % 60) {
         (0, 0, s) => format!("{s}{NBSP}s"),
@@ -115,7 +115,7 @@ pub(super) fn elapsed(seconds: f64) -> String {
 }
 
 /// `1 cell`, `3 cells`.
-pub(super) fn count(n: usize, noun: &str) -> String {
+pub(crate) fn count(n: usize, noun: &str) -> String {
     if n == 1 { format!("1{NBSP}{noun}") } else { format!("{}{NBSP}{noun}s", thousands(n as f64)) }
 }
 
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_told_as_per_cent_with_as_many_decimals_as_the_difference_deserves() {
+    fn a_percentage_has_as_many_decimals_as_it_deserves() {
         assert_eq!(plain(percent(0.975)), "2.5 %");
         assert_eq!(percent_interval(0.964, 0.986, 0.975), "[−3.6, −1.4]");
         assert_eq!(plain(percent(1.275)), "27 %");

@@ -1,11 +1,11 @@
-use report::markdown::{tables, version_number};
+use report::{markdown, version_number};
 use results::{Outcome, Report, SCHEMA};
 
 use crate::samples;
 
 #[test]
 fn a_row_per_server_and_none_for_the_control() {
-    let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![samples::summary()] });
+    let text = markdown(&Report { schema: SCHEMA.to_owned(), matrices: vec![samples::summary()] });
     let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
     assert_eq!(row("| `http-server/epoll`"), "| `http-server/epoll` | 4.00 (250\u{a0}k) | 4.00 |");
     assert!(row("| *nginx/sendfile-on").starts_with("| *nginx/sendfile-on 7.0.15* |"));
@@ -21,7 +21,7 @@ fn a_rate_of_any_size_keeps_its_digits() {
             figures.throughput_rps.median = 2.345;
         }
     }
-    let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
+    let text = markdown(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
     assert!(text.contains("4.00 (2.35)") && !text.contains("(0"), "{text}");
 }
 
@@ -29,7 +29,7 @@ fn a_rate_of_any_size_keeps_its_digits() {
 fn nothing_is_said_of_memory_where_nothing_was_stored() {
     let mut summary = samples::summary();
     summary.results.clear();
-    let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
+    let text = markdown(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
     assert!(!text.contains("Resident bytes"), "{text}");
 }
 

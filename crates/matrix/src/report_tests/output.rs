@@ -1,4 +1,7 @@
-use report::output::{csv, significant, table};
+use report::{
+    csv,
+    terminal::{significant, table},
+};
 use results::{
     Interval, NotRun, Outcome, Report, SCHEMA, Summary,
     record::{Planned, Visit},

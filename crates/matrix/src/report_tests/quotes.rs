@@ -1,4 +1,4 @@
-use report::{markdown, quotes::table, rate};
+use report::{markdown, quoted_figures, rate};
 use results::{
     NotRun, Outcome, Quote, Quotes, Report, Role, SCHEMA, Summary,
     record::{Planned, Visit},
@@ -33,7 +33,7 @@ fn quoted_figures_stand_beside_ours_and_combinations_that_we_do_not_have_say_why
     for result in summary.results.iter_mut().filter(|result| result.cell == "http-server/pool") {
         result.outcome = Outcome::NotRun { reason: reason.clone() };
     }
-    let text = markdown::tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
+    let text = markdown(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
     let table = text.split("Somebody's table.").nth(1).unwrap();
     let row = |start: &str| table.lines().find(|line| line.contains(start)).unwrap().to_owned();
     assert!(row("uring").starts_with("| theirs | 0.51 ms, 26.26 ms | `http-server/uring` |"), "{table}");
@@ -58,7 +58,7 @@ fn quoted_rates_stand_beside_our_rates() {
     };
     let source = "Somebody's rates.".to_owned();
     summary.setup.quotes = Some(Quotes { source, workload: "closed".to_owned(), rows: vec![quote] });
-    let text = markdown::tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
+    let text = markdown(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
     assert!(text.contains("| requests per second, mean there (quoted) |"), "{text}");
     assert!(text.contains("| theirs | 2,489, 200.90 ms | `http-server/uring` | 250,000 | 4.00 µs |"), "{text}");
 }
@@ -73,7 +73,7 @@ fn quoted_totals_stand_beside_what_all_our_requests_took_together() {
     summary.setup.quotes = Some(Quotes { source, workload: "closed".to_owned(), rows: vec![quote] });
     let closed = summary.setup.workloads.iter_mut().find(|workload| workload.name == "closed").unwrap();
     (closed.connections, closed.repetitions) = (20, Some(1));
-    let text = markdown::tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
+    let text = markdown(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
     assert!(text.contains("| all clients there (quoted) |"), "{text}");
     // 20 requests at 250,000 a second.
     assert!(text.contains("| theirs | 5851.80 ms | `http-server/uring` | 0.0800 ms | 4.00 µs |"), "{text}");
@@ -125,7 +125,7 @@ fn row<'a>(text: &'a str, having: &[&str]) -> Vec<&'a str> {
 
 fn text(server: &str) -> String {
     let kind = subjects::named(server).unwrap();
-    table(&seeds(kind, None)).unwrap().text()
+    quoted_figures(&seeds(kind, None)).unwrap().text()
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn every_original_has_its_table_on_the_terminal_and_in_the_summary() {
     for kind in subjects::SUBJECTS.iter().filter(|kind| preset.part(kind.server()).is_some()) {
         let summary = seeds(kind, None);
         let quotes = summary.setup.quotes.clone().unwrap();
-        let table = table(&summary).unwrap();
+        let table = quoted_figures(&summary).unwrap();
         let (text, markdown) = (table.text(), table.markdown());
         assert!(text.contains("(quoted)") && text.lines().all(|line| line.chars().count() < 200), "{text}");
         assert!(text.replace('\n', " ").contains(&quotes.source), "{text}");
@@ -185,7 +185,7 @@ fn kvcache_and_redis_stand_beside_what_was_said_of_both_under_each_of_five_loads
     assert_eq!(text.matches("kvcache/more").count(), 5, "our others under each load, too");
     let kind = subjects::named("kvcache").unwrap();
     let without = seeds(kind, Some("redis"));
-    let text = table(&without).unwrap().text();
+    let text = quoted_figures(&without).unwrap().text();
     assert!(row(&text, &["Redis, GET"]).ends_with(&["900,000", "redis", "not measured"]), "{text}");
 }
 

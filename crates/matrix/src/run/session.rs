@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use report::{output, quotes};
+use report::{quoted_figures, terminal};
 use results::{
     Flag, Report,
     record::{Manifest, Visit},
@@ -179,8 +179,8 @@ fn fits(budget: Duration, elapsed: Duration, blocks_made: u32) -> bool {
 /// The tables and warnings of a report, on standard output.
 pub(crate) fn say(report: &Report) {
     for summary in &report.matrices {
-        print!("{}", output::table(summary));
-        if let Some(table) = quotes::table(summary) {
+        print!("{}", terminal::table(summary));
+        if let Some(table) = quoted_figures(summary) {
             print!("\n{}\n", table.text());
         }
         for warning in &summary.warnings {

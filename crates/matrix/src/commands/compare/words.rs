@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use report::output::{aligned, significant};
+use report::terminal::{aligned, significant};
 use results::{Metric, Role};
 
 use super::{Change, Changes, MatrixChanges, Overall};

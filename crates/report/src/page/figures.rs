@@ -1,0 +1,219 @@
+//! The table of all figures: every cell under every workload, every median with its interval.
+
+use maud::{Markup, html};
+use results::{Figures, Interval, LatencyFigures, Outcome, Ratio, ranks::interval_name};
+
+use super::section::{Section, scrolling};
+use crate::{
+    format::{rate as figure, ratio_exact},
+    markup::bounds,
+    matrix_view::MatrixView,
+};
+
+/// Entry of one column for one cell.
+struct Entry {
+    text: String,
+    interval: String,
+    /// Number that the script sorts by.
+    key: Option<f64>,
+}
+
+const INSTRUCTIONS: &str = "server instructions/req";
+
+type Column = (&'static str, fn(&Figures) -> Entry);
+
+const COLUMNS: &[Column] = &[
+    ("server CPU µs/req", |f| optional(f.cpu_us.as_ref())),
+    ("CPU ÷ reference", |f| ratio(f.cpu_ratio.as_ref())),
+    ("req/s", |f| interval(&f.throughput_rps)),
+    ("req/s ÷ reference", |f| ratio(f.throughput_ratio.as_ref())),
+    ("generator CPU µs/req", |f| interval(&f.client_cpu_us)),
+    ("both CPUs µs/req", |f| optional(f.total_cpu_us.as_ref())),
+    ("both ÷ reference", |f| ratio(f.total_cpu_ratio.as_ref())),
+    ("server user µs", |f| plain(f.user_us)),
+    ("server kernel µs", |f| plain(f.system_us)),
+    (INSTRUCTIONS, |f| plain(f.further.instructions_per_request)),
+    ("response p50 µs", |f| quantile(f.response.as_ref(), |l| l.p50)),
+    ("response p90 µs", |f| quantile(f.response.as_ref(), |l| l.p90)),
+    ("response p99 µs", |f| quantile(f.response.as_ref(), |l| l.p99)),
+    ("response p99.9 µs", |f| quantile(f.response.as_ref(), |l| l.p999)),
+    ("response max µs", |f| plain(f.response.as_ref().map(|l| l.max))),
+    ("service p50 µs", |f| quantile(f.service.as_ref(), |l| l.p50)),
+    ("service p90 µs", |f| quantile(f.service.as_ref(), |l| l.p90)),
+    ("service p99 µs", |f| quantile(f.service.as_ref(), |l| l.p99)),
+    ("service p99.9 µs", |f| quantile(f.service.as_ref(), |l| l.p999)),
+    ("service max µs", |f| plain(f.service.as_ref().map(|l| l.max))),
+    ("server busy", |f| busy(f.server_busy)),
+    ("generator busy", |f| busy(Some(f.client_busy))),
+    ("RSS MiB", |f| plain(f.rss_bytes.map(|bytes| bytes as f64 / 1048576.0))),
+    ("bytes per key", |f| optional(f.bytes_per_key.as_ref())),
+    ("hit ratio", |f| optional(f.hit_ratio.as_ref())),
+    ("warm-up s", |f| warm_up(f)),
+    ("visits", |f| visits(f)),
+];
+
+pub(super) fn section(view: &MatrixView<'_>) -> Section {
+    Section {
+        id: "table",
+        link: "table",
+        title: "All figures".to_owned(),
+        finding: String::new(),
+        content: html! {
+            (scrolling("all figures", &table(view)))
+            p.small.note {
+                "Medians over blocks, in brackets the " (interval_name(view.summary.setup.blocks))
+                ". “~”: no difference seen. Response time counts from the scheduled send and exists in an open loop only; "
+                "service time counts from the actual send. Visits: those that counted, and in brackets the retries of "
+                "invalid ones. Flags: by number of visits."
+            }
+        },
+    }
+}
+
+fn table(view: &MatrixView<'_>) -> Markup {
+    let columns = columns(view);
+    let lines = (0..view.cells().len()).flat_map(|row| lines(view, &columns, row));
+    html! {
+        table id=(view.id("raw")) {
+            thead { tr {
+                th scope="col" { "server" } th scope="col" { "workload" }
+                @for (head, _) in &columns { th scope="col" class="r" { (head) } }
+                th scope="col" { "flags" }
+            } }
+            tbody { "\n" @for line in lines { (line) } }
+        }
+    }
+}
+
+/// The lines of one server; the first of each but the first server starts a group.
+fn lines(view: &MatrixView<'_>, columns: &[&Column], row: usize) -> Vec<Markup> {
+    let outcomes = (0..view.workloads().len()).filter_map(|column| Some((column, view.outcome(row, column)?)));
+    let line = |(i, (column, outcome))| line(view, columns, (row, column), outcome, row > 0 && i == 0);
+    outcomes.enumerate().map(line).collect()
+}
+
+/// Returns the columns; those that are about keys, instructions or warm-ups only where there are some.
+fn columns(view: &MatrixView<'_>) -> Vec<&'static Column> {
+    let has_keys = view.workloads().iter().any(|workload| workload.keys.is_some());
+    let any = |is_there: fn(&Figures) -> bool| {
+        view.summary.results.iter().any(|result| match &result.outcome {
+            Outcome::Measured(figures) => is_there(figures),
+            Outcome::NotRun { .. } => false,
+        })
+    };
+    let counts_instructions = any(|figures| figures.further.instructions_per_request.is_some());
+    let has_warm_ups = any(|figures| figures.further.warmup_s.is_some());
+    let is_shown = |head: &str| match head {
+        "bytes per key" | "hit ratio" => has_keys,
+        INSTRUCTIONS => counts_instructions,
+        "warm-up s" => has_warm_ups,
+        _ => true,
+    };
+    COLUMNS.iter().filter(|(head, _)| is_shown(head)).collect()
+}
+
+fn line(
+    view: &MatrixView<'_>,
+    columns: &[&Column],
+    (row, column): (usize, usize),
+    outcome: &Outcome,
+    starts_group: bool,
+) -> Markup {
+    let series = &view.series[row];
+    let workload = &view.workloads()[column].name;
+    // All flags, the expected ones too: this is the place where nothing is left out.
+    let flags = |figures: &Figures| {
+        let flags = figures.flags.iter().map(|count| format!("{} ({})", count.flag.name(), count.visits));
+        flags.collect::<Vec<_>>().join(", ")
+    };
+    html! {
+        tr id={ "raw-" (series.id) "-" (column) } class=[starts_group.then_some("grp")] data-r=(series.id)
+            data-wn=(workload) {
+            th scope="row" { (series.label) } td { (workload) }
+            @match outcome {
+                Outcome::NotRun { reason } => td colspan=(columns.len() + 1) class="m" { "n/a: " (reason) },
+                Outcome::Measured(figures) => {
+                    @for (_, entry) in columns { (entry(figures).html()) }
+                    td.f { (flags(figures)) }
+                }
+            }
+        }
+        "\n"
+    }
+}
+
+impl Entry {
+    fn missing() -> Self {
+        Self { text: "–".to_owned(), interval: String::new(), key: None }
+    }
+
+    fn html(&self) -> Markup {
+        let key = self.key.map(|key| format!("{key:.6e}"));
+        html! {
+            td.r data-v=[key] {
+                (self.text)
+                @if !self.interval.is_empty() { " " (bounds(&self.interval)) }
+            }
+        }
+    }
+}
+
+fn plain(value: Option<f64>) -> Entry {
+    value.filter(|v| v.is_finite()).map_or_else(Entry::missing, |value| Entry {
+        text: figure(value),
+        interval: String::new(),
+        key: Some(value),
+    })
+}
+
+fn interval(value: &Interval) -> Entry {
+    let bounds = if value.lo.is_finite() && value.hi.is_finite() {
+        format!("[{}, {}]", figure(value.lo), figure(value.hi))
+    } else {
+        String::new()
+    };
+    Entry { interval: bounds, ..plain(Some(value.median)) }
+}
+
+fn optional(value: Option<&Interval>) -> Entry {
+    value.map_or_else(Entry::missing, interval)
+}
+
+fn quantile(latency: Option<&LatencyFigures>, pick: fn(&LatencyFigures) -> Interval) -> Entry {
+    optional(latency.map(pick).as_ref())
+}
+
+fn ratio(value: Option<&Ratio>) -> Entry {
+    let Some(value) = value.filter(|v| [v.median, v.lo, v.hi].iter().all(|v| v.is_finite())) else {
+        return Entry::missing();
+    };
+    let [median, lo, hi] = [value.median, value.lo, value.hi].map(ratio_exact);
+    if value.lo == value.hi {
+        // The reference over itself: there is nothing to be uncertain about.
+        return Entry { text: median, interval: String::new(), key: Some(value.median) };
+    }
+    let mark = if value.differs { "" } else { "\u{a0}~" };
+    Entry { text: median + mark, interval: format!("[{lo}, {hi}]"), key: Some(value.median) }
+}
+
+fn busy(value: Option<f64>) -> Entry {
+    let entry = plain(value);
+    match entry.key {
+        Some(fraction) => Entry { text: format!("{:.0}\u{a0}%", fraction * 100.0), ..entry },
+        None => entry,
+    }
+}
+
+fn warm_up(figures: &Figures) -> Entry {
+    let entry = plain(figures.further.warmup_s);
+    match figures.further.unsettled_visits {
+        Some(visits) if visits > 0 && entry.key.is_some() => Entry { interval: format!("{visits} unsettled"), ..entry },
+        _ => entry,
+    }
+}
+
+fn visits(figures: &Figures) -> Entry {
+    let retries = figures.attempts.saturating_sub(figures.visits);
+    let text = if retries > 0 { format!("{} (+{retries})", figures.visits) } else { figures.visits.to_string() };
+    Entry { text, interval: String::new(), key: Some(f64::from(figures.visits)) }
+}

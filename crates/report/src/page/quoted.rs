@@ -1,0 +1,30 @@
+//! Figures of somebody else beside ours, quoted as such: only a preset that names its original has them.
+
+use maud::html;
+
+use super::section::{Section, scrolling};
+use crate::{matrix_view::MatrixView, text::quoted_figures::quoted_figures};
+
+pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
+    let quoted = quoted_figures(view.summary)?;
+    let entries = quoted.entries(|cell| view.label(&cell.id).to_owned());
+    let (head, rows) = entries.split_first()?;
+    let table = html! {
+        table {
+            thead { tr { @for title in head { th scope="col" { (title) } } } }
+            tbody {
+                "\n"
+                @for row in rows { tr { @for entry in row { td { (entry) } } } "\n" }
+            }
+        }
+    };
+    Some(Section {
+        id: "quoted",
+        link: "the original",
+        title: "Beside what the original printed".to_owned(),
+        finding: "Measured elsewhere and by others: an order to compare, no ratio.".to_owned(),
+        content: html! {
+            (scrolling("quoted figures beside ours", &table)) p.small.note { (quoted.sources()) }
+        },
+    })
+}

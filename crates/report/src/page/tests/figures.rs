@@ -1,0 +1,48 @@
+//! Laws of what a cell's section and its row in the table say.
+
+use results::{Outcome, Summary};
+
+use super::{all_text, by_id, elements, figures_mut, parse, render};
+use crate::sample;
+
+/// The text of an element, with plain spaces.
+fn text(html: &str, id: &str) -> String {
+    all_text(by_id(&parse(html), id).expect("it is there")).replace('\u{a0}', " ")
+}
+
+#[test]
+fn the_warm_up_and_unsteady_visits_are_told() {
+    let html = render(&sample::summary());
+    assert!(
+        text(&html, "cell-s1-0").contains("warm-up600 ms, until the load was steady"),
+        "{}",
+        text(&html, "cell-s1-0")
+    );
+    let unsettled = text(&html, "cell-s8-4");
+    assert!(unsettled.contains("warm-up1 s; in 1 of 7 visits not steady then"), "{unsettled}");
+    assert!(text(&html, "raw-s8-4").contains("1.00 1 unsettled"), "{}", text(&html, "raw-s8-4"));
+    assert!(!text(&html, "raw-s1-0").contains("unsettled"));
+    // A time that was fixed is only told.
+    let mut fixed = sample::summary();
+    figures_mut(&mut fixed, 5).further.unsettled_visits = None;
+    let told = text(&render(&fixed), "cell-s1-0");
+    assert!(told.contains("warm-up600 ms") && !told.contains("steady"), "{told}");
+}
+
+#[test]
+fn older_runs_have_no_warm_up_to_tell() {
+    let heads = |summary: &Summary| {
+        let html = render(summary);
+        let document = parse(&html);
+        elements(&document, "th").map(all_text).filter(|head| head == "warm-up s").count()
+    };
+    let mut summary = sample::summary();
+    assert_eq!(heads(&summary), 1);
+    for result in &mut summary.results {
+        if let Outcome::Measured(figures) = &mut result.outcome {
+            (figures.further.warmup_s, figures.further.unsettled_visits) = (None, None);
+        }
+    }
+    assert_eq!(heads(&summary), 0);
+    assert!(!text(&render(&summary), "cell-s1-0").contains("warm-up"));
+}

@@ -1,0 +1,10 @@
+//! Pictures as SVG: the drawing kit, and the matrix of costs, which stands on the page and in the README.
+
+pub(crate) mod axes;
+pub(crate) mod curves;
+pub(crate) mod grid;
+pub(crate) mod heat_map;
+pub(crate) mod row_labels;
+pub(crate) mod series;
+pub(crate) mod standalone;
+pub(crate) mod svg;
