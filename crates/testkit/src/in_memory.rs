@@ -30,10 +30,10 @@ impl Chunking {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transcript {
     pub bytes: Vec<u8>,
-    /// The protocol has ended the connection.
-    pub closed: bool,
-    /// It did so with a lingering close, since the peer may still be sending.
-    pub lingers: bool,
+    /// True if the protocol has ended the connection.
+    pub is_closed: bool,
+    /// True if it did so with a lingering close, since the peer may still be sending.
+    pub is_lingering: bool,
 }
 
 /// Returns a session for `protocol`, whose peer has no address.
@@ -63,8 +63,8 @@ pub fn exchange<P: Protocol>(protocol: &P, input: &[u8], chunking: Chunking, now
             break;
         }
     }
-    let lingers = session.begin_lingering(now);
-    Transcript { bytes, closed: lingers || session.is_done(), lingers }
+    let is_lingering = session.begin_lingering(now);
+    Transcript { bytes, is_closed: is_lingering || session.is_done(), is_lingering }
 }
 
 /// Moves at most `bytes_max` bytes of output, those of files included, to `sink`, and returns their number. Waits for

@@ -204,13 +204,13 @@ impl World {
             ProtocolKind::Framed => {
                 let requests: Vec<u8> = ids.iter().flat_map(|id| frame(id)).collect();
                 let answer = self.exchange(&requests, requests.len().max(1));
-                assert!(!answer.closed, "framed connections last");
+                assert!(!answer.is_closed, "framed connections last");
                 replies(&answer.bytes)
             }
             ProtocolKind::Original => {
                 let one = |id: &&[u8]| {
                     let answer = self.exchange(id, id.len());
-                    assert!(answer.closed, "the end of the connection is the end of the document");
+                    assert!(answer.is_closed, "the end of the connection is the end of the document");
                     let missing = answer.bytes == [0];
                     if missing { (Status::Missing, Vec::new()) } else { (Status::Found, answer.bytes) }
                 };

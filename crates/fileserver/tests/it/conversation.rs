@@ -30,7 +30,7 @@ fn malformed_original_requests_are_answered_with_one_nul() {
         b"\xff\xff\xff\xff\xff\xff\xff\xff",
     ] {
         let answer = world.exchange(request, request.len());
-        assert!(answer.bytes == [0] && answer.closed && answer.lingers, "{}", request.escape_ascii());
+        assert!(answer.bytes == [0] && answer.is_closed && answer.is_lingering, "{}", request.escape_ascii());
     }
     assert_eq!(world.server.statistics().answers, [0, 0, 6, 0, 0]);
 }
@@ -43,7 +43,7 @@ fn a_client_that_sends_more_than_an_id_gets_the_document() {
     for more in ["", "\n", "SMALL002"] {
         let request = format!("{}{more}", SMALL.0);
         let answer = world.exchange(request.as_bytes(), request.len());
-        assert!(answer.bytes == small() && answer.closed && answer.lingers, "{more:?}");
+        assert!(answer.bytes == small() && answer.is_closed && answer.is_lingering, "{more:?}");
     }
 }
 
@@ -56,7 +56,7 @@ fn every_framed_miss_says_what_it_is() {
     let answer = world.exchange(&input, input.len());
     let statuses: Vec<_> = replies(&answer.bytes).into_iter().map(|(status, _)| status).collect();
     let wanted = [Status::Found, Status::Missing, Status::Malformed, Status::Missing, Status::Found];
-    assert_eq!((&*statuses, answer.closed), (&wanted[..], false));
+    assert_eq!((&*statuses, answer.is_closed), (&wanted[..], false));
 
     // Where the next request would start is not known any more.
     for lost in [&[0_u8, 0][..], &[4, 1], &[0xff, 0xff]] {
@@ -64,7 +64,7 @@ fn every_framed_miss_says_what_it_is() {
         let answer = world.exchange(&input, input.len());
         let statuses: Vec<_> = replies(&answer.bytes).into_iter().map(|(status, _)| status).collect();
         assert_eq!(statuses, [Status::Found, Status::Malformed]);
-        assert!(answer.lingers);
+        assert!(answer.is_lingering);
     }
 }
 
@@ -123,9 +123,9 @@ proptest! {
         let world = World::new(if is_database { &DATABASE } else { &PLAIN }, &collection);
         let whole = world.exchange(&input, input.len().max(1));
         let torn = world.exchange(&input, chunk);
-        prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
+        prop_assert!(whole.bytes == torn.bytes && whole.is_closed == torn.is_closed);
         prop_assert_eq!(replies(&whole.bytes).len(), picks.len() + usize::from(last == 1));
-        prop_assert_eq!(whole.closed, last == 1);
+        prop_assert_eq!(whole.is_closed, last == 1);
     }
 
     #[test]

@@ -54,7 +54,8 @@ impl World {
     }
 
     pub(crate) fn converse(&self, input: &[u8], chunking: Chunking) -> Answer {
-        let Transcript { bytes, closed, lingers } = in_memory::exchange(&self.server, input, chunking, self.now);
+        let Transcript { bytes, is_closed: closed, is_lingering: lingers } =
+            in_memory::exchange(&self.server, input, chunking, self.now);
         Answer { bytes, closed, lingers }
     }
 

@@ -35,13 +35,13 @@ const LAST: &[&str] = &[
 #[test]
 fn requests_are_as_long_as_they_say() {
     for request in REQUESTS {
-        let heard = exchange(
+        let transcript = exchange(
             &server(),
             format!("{request}GET /own/last HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes(),
             Chunking::UNLIMITED,
             now(),
         );
-        assert!(heard.bytes.ends_with(b"\r\n\r\nown") && !heard.closed, "{request}");
+        assert!(transcript.bytes.ends_with(b"\r\n\r\nown") && !transcript.is_closed, "{request}");
     }
 }
 
@@ -61,8 +61,8 @@ proptest! {
         let whole = exchange(&server, input.as_bytes(), Chunking::UNLIMITED, now);
         let torn = exchange(&server, input.as_bytes(), Chunking { input_bytes, output_bytes }, now);
         // The input that has arrived by then decides between close and linger, but never the replies.
-        prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
-        prop_assert_eq!(whole.closed, !matches!(last, 0 | 2 | 4));
+        prop_assert!(whole.bytes == torn.bytes && whole.is_closed == torn.is_closed);
+        prop_assert_eq!(whole.is_closed, !matches!(last, 0 | 2 | 4));
     }
 
     #[test]
@@ -70,6 +70,6 @@ proptest! {
         let (server, now) = (server(), now());
         let whole = exchange(&server, input.as_bytes(), Chunking::UNLIMITED, now);
         let torn = exchange(&server, input.as_bytes(), Chunking { input_bytes, output_bytes: 7 }, now);
-        prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
+        prop_assert!(whole.bytes == torn.bytes && whole.is_closed == torn.is_closed);
     }
 }

@@ -16,8 +16,8 @@ fn own_resources_go_before_files() {
         ("GET /small.txt", "200", true),
         ("GET /other", "404", true),
     ] {
-        let (replies, heard) = ask(&server, &format!("{request} HTTP/1.1\r\nHost: h\r\n\r\n"));
-        assert_eq!((statuses(&replies), heard.closed), (vec![status], false), "{request}");
+        let (replies, transcript) = ask(&server, &format!("{request} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert_eq!((statuses(&replies), transcript.is_closed), (vec![status], false), "{request}");
         assert_eq!(!replies.ends_with("\r\n\r\n"), has_body, "{request}: {replies}");
         assert_eq!(replies.contains("WWW-Authenticate: Bearer\r\n"), status == "401");
     }
@@ -29,8 +29,8 @@ fn an_unwanted_body_closes_the_connection() {
     let server = server();
     for request in ["GET /own/a", "POST /own/a", "DELETE /own/a"] {
         let head = format!("{request} HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-        let (replies, heard) = ask(&server, &format!("{head}abcGET /own/a HTTP/1.1\r\nHost: h\r\n\r\n"));
-        assert_eq!((statuses(&replies).len(), heard.lingers), (1, true), "{replies}");
+        let (replies, transcript) = ask(&server, &format!("{head}abcGET /own/a HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert_eq!((statuses(&replies).len(), transcript.is_lingering), (1, true), "{replies}");
         assert!(replies.contains("Connection: close\r\n") && !replies.contains("100 Continue"), "{replies}");
     }
 }

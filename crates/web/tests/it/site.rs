@@ -119,8 +119,8 @@ pub(crate) fn server() -> WebServer<TestSite> {
 
 /// Returns the replies to requests that arrive at once.
 pub(crate) fn ask(server: &WebServer<TestSite>, input: &str) -> (String, Transcript) {
-    let heard = exchange(server, input.as_bytes(), Chunking::UNLIMITED, now());
-    (String::from_utf8(heard.bytes.clone()).unwrap(), heard)
+    let transcript = exchange(server, input.as_bytes(), Chunking::UNLIMITED, now());
+    (String::from_utf8(transcript.bytes.clone()).unwrap(), transcript)
 }
 
 /// Returns the status codes in a stream whose bodies contain no status line.

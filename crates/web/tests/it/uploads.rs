@@ -20,12 +20,12 @@ fn a_body_ends_where_its_length_says() {
     let longest = "x".repeat(BODY_MAX);
     for body in ["", "a", "GET / HTTP/1.1\r\n\r\n", &longest] {
         let request = put(&format!("Content-Length: {}\r\n", body.len()), body);
-        let (replies, heard) = ask(&server, &(request + NEXT));
-        assert_eq!((statuses(&replies), heard.closed), (vec!["201", "200"], false), "{replies}");
+        let (replies, transcript) = ask(&server, &(request + NEXT));
+        assert_eq!((statuses(&replies), transcript.is_closed), (vec!["201", "200"], false), "{replies}");
         assert!(replies.contains(&format!("\r\n\r\nname={body}HTTP/1.1 200 OK\r\n")), "{replies}");
     }
-    let (replies, heard) = ask(&server, &put("", NEXT));
-    assert_eq!((statuses(&replies), heard.closed), (vec!["201", "200"], false), "no length is no body");
+    let (replies, transcript) = ask(&server, &put("", NEXT));
+    assert_eq!((statuses(&replies), transcript.is_closed), (vec!["201", "200"], false), "no length is no body");
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn a_body_that_cannot_be_read_is_refused_by_its_head() {
         ("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n".into(), "400"),
         ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n".into(), "501"),
     ] {
-        let (replies, heard) = ask(&server, &put(&format!("{fields}Expect: 100-continue\r\n"), NEXT));
-        assert_eq!((statuses(&replies), heard.lingers), (vec![status], true), "{fields}");
+        let (replies, transcript) = ask(&server, &put(&format!("{fields}Expect: 100-continue\r\n"), NEXT));
+        assert_eq!((statuses(&replies), transcript.is_lingering), (vec![status], true), "{fields}");
         assert!(replies.contains("Connection: close\r\n"), "{replies}");
     }
 }
@@ -62,8 +62,12 @@ fn a_chunked_body_ends_where_its_coding_says() {
     let longest = "x".repeat(BODY_MAX);
     for body in ["", "a", "GET / HTTP/1.1\r\n\r\n", "0\r\n\r\n", &longest] {
         for len in [1, 7, BODY_MAX] {
-            let (replies, heard) = ask(&server, &(put(CHUNKED, &chunks(body, len)) + NEXT));
-            assert_eq!((statuses(&replies), heard.closed), (vec!["201", "200"], false), "{body} by {len}: {replies}");
+            let (replies, transcript) = ask(&server, &(put(CHUNKED, &chunks(body, len)) + NEXT));
+            assert_eq!(
+                (statuses(&replies), transcript.is_closed),
+                (vec!["201", "200"], false),
+                "{body} by {len}: {replies}"
+            );
             assert!(replies.contains(&format!("\r\n\r\nname={body}HTTP/1.1 200 OK\r\n")), "{replies}");
         }
     }
@@ -80,8 +84,8 @@ fn a_malformed_chunked_body_closes_the_connection() {
         ("1\na\n0\n\n", "400"),
         ("-1\r\n", "400"),
     ] {
-        let (replies, heard) = ask(&server, &put(CHUNKED, &format!("{body}{NEXT}")));
-        assert_eq!((statuses(&replies), heard.lingers), (vec![status], true), "{body}");
+        let (replies, transcript) = ask(&server, &put(CHUNKED, &format!("{body}{NEXT}")));
+        assert_eq!((statuses(&replies), transcript.is_lingering), (vec![status], true), "{body}");
         assert!(replies.contains("Connection: close\r\n"), "{replies}");
     }
     // HTTP/1.0 has no such coding: a proxy on the way may have taken the body for something else.
@@ -92,20 +96,20 @@ fn a_malformed_chunked_body_closes_the_connection() {
 #[test]
 fn the_site_may_refuse_a_body_it_has_read() {
     let request = "POST /own/conflict HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nContent-Length: 1\r\n\r\na";
-    let (replies, heard) = ask(&server(), &format!("{request}{NEXT}"));
-    assert_eq!((statuses(&replies), heard.closed), (vec!["409", "200"], false));
+    let (replies, transcript) = ask(&server(), &format!("{request}{NEXT}"));
+    assert_eq!((statuses(&replies), transcript.is_closed), (vec!["409", "200"], false));
 }
 
 #[test]
 fn connections_persist_as_the_client_asked() {
     let server = server();
-    let (replies, heard) = ask(&server, &put("Content-Length: 1\r\nConnection: close\r\n", "a"));
-    assert_eq!((statuses(&replies), heard.closed, heard.lingers), (vec!["201"], true, false));
-    let (replies, heard) = ask(&server, &put("Content-Length: 1\r\nConnection: close\r\n", &format!("a{NEXT}")));
-    assert_eq!((statuses(&replies), heard.lingers), (vec!["201"], true));
+    let (replies, transcript) = ask(&server, &put("Content-Length: 1\r\nConnection: close\r\n", "a"));
+    assert_eq!((statuses(&replies), transcript.is_closed, transcript.is_lingering), (vec!["201"], true, false));
+    let (replies, transcript) = ask(&server, &put("Content-Length: 1\r\nConnection: close\r\n", &format!("a{NEXT}")));
+    assert_eq!((statuses(&replies), transcript.is_lingering), (vec!["201"], true));
     let old = put("Content-Length: 1\r\nConnection: keep-alive\r\nExpect: 100-continue\r\n", "a");
-    let (replies, heard) = ask(&server, &old.replace("HTTP/1.1", "HTTP/1.0"));
-    assert_eq!((statuses(&replies), heard.closed), (vec!["201"], false), "no 100 for HTTP/1.0");
+    let (replies, transcript) = ask(&server, &old.replace("HTTP/1.1", "HTTP/1.0"));
+    assert_eq!((statuses(&replies), transcript.is_closed), (vec!["201"], false), "no 100 for HTTP/1.0");
     assert!(replies.contains("Connection: keep-alive\r\n"));
 }
 
