@@ -50,7 +50,7 @@ impl Driver for Pool {
                     let counters = config.statistics.register();
                     while let Some(connection) = queue.pop() {
                         serve_connection(&connection, protocol, config, shutdown, &counters, TICK, || {
-                            !queue.is_empty()
+                            queue.is_short_of_workers()
                         });
                     }
                     Ok(())
@@ -77,12 +77,14 @@ pub(crate) struct Queue<T> {
 #[derive(Debug)]
 struct State<T> {
     items: VecDeque<T>,
+    /// Threads in [`Queue::pop`] without an item, those included that have been notified and do not run yet.
+    idle: usize,
     open: bool,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        let state = Mutex::new(State { items: VecDeque::new(), open: true });
+        let state = Mutex::new(State { items: VecDeque::new(), idle: 0, open: true });
         Self { state, not_empty: Condvar::new() }
     }
 }
@@ -110,12 +112,16 @@ impl<T> Queue<T> {
     /// `None` once closed and empty.
     pub(crate) fn pop(&self) -> Option<T> {
         let mut state = self.state.lock();
+        state.idle += 1;
         self.not_empty.wait_while(&mut state, |state| state.items.is_empty() && state.open);
+        state.idle -= 1;
         state.items.pop_front()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.state.lock().items.is_empty()
+    /// True if more items wait than threads: an item that an idle thread is about to take is not waiting for anybody.
+    fn is_short_of_workers(&self) -> bool {
+        let state = self.state.lock();
+        state.items.len() > state.idle
     }
 
     pub(crate) fn close(&self) {
@@ -132,10 +138,26 @@ mod tests {
     fn a_full_queue_gives_an_item_back() {
         let queue = Queue::default();
         assert_eq!((queue.try_push(1, 2), queue.try_push(2, 2)), (Ok(()), Ok(())));
-        assert_eq!((queue.try_push(3, 2), queue.is_empty()), (Err(3), false));
+        assert_eq!((queue.try_push(3, 2), queue.is_short_of_workers()), (Err(3), true));
         assert_eq!(queue.pop(), Some(1));
         assert_eq!(queue.try_push(3, 2), Ok(()));
         queue.close();
         assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(2), Some(3), None]);
+    }
+
+    #[test]
+    fn an_item_waits_for_nobody_while_a_thread_is_idle() {
+        let queue = Queue::default();
+        thread::scope(|scope| {
+            scope.spawn(|| queue.pop());
+            while queue.state.lock().idle == 0 {
+                thread::yield_now();
+            }
+            // Whether or not the thread has woken up.
+            assert_eq!(queue.try_push(1, 9), Ok(()));
+            assert!(!queue.is_short_of_workers());
+            assert_eq!(queue.try_push(2, 9), Ok(()));
+            assert!(queue.is_short_of_workers());
+        });
     }
 }
