@@ -97,7 +97,7 @@ fn start(args: &Args) -> Result<ExitCode> {
     if let Some(name) = &args.baseline {
         baseline::find(name)?;
     }
-    let kinds = args.kinds()?;
+    let subjects = args.subjects()?;
     args.check()?;
     let host = host::facts()?;
     let (server, client) = args.cpus(host.cores, &host::siblings(0))?;
@@ -105,13 +105,13 @@ fn start(args: &Args) -> Result<ExitCode> {
     let only_shows = args.list || args.dry_run;
     let _lock = setup::lock(args.force || only_shows)?;
     let binaries =
-        if args.no_build { setup::built(&kinds, &args.profile)? } else { setup::build(&kinds, &args.profile)? };
+        if args.no_build { setup::built(&subjects, &args.profile)? } else { setup::build(&subjects, &args.profile)? };
     let growth = args.is_scaling().then(|| placement.growth(host.cores));
-    let mut servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
+    let mut servers = ask(&subjects, &binaries, &placement, growth.as_deref())?;
     let mut setups = setup::plan(args, &servers, &placement, &host)?;
-    servers.retain(|cells| setups.iter().any(|setup| setup.server == cells.kind.server()));
+    servers.retain(|cells| setups.iter().any(|setup| setup.server == cells.subject.server()));
     if only_shows {
-        let matrices: Vec<_> = servers.iter().zip(&setups).map(|(cells, setup)| (cells.kind, setup)).collect();
+        let matrices: Vec<_> = servers.iter().zip(&setups).map(|(cells, setup)| (cells.subject, setup)).collect();
         print!("{}", if args.list { preview::lists(&matrices) } else { preview::dry_run(&matrices) });
         return Ok(ExitCode::SUCCESS);
     }
@@ -145,7 +145,7 @@ fn start(args: &Args) -> Result<ExitCode> {
     let manifest = Manifest { schema: SCHEMA.to_owned(), matrices: setups.into_iter().map(plan).collect() };
     let store = Store::create(&directory, &manifest)?;
     let estimates = manifest.matrices.iter().zip(&servers);
-    let estimates = estimates.map(|(planned, cells)| preview::estimate(cells.kind, &planned.setup));
+    let estimates = estimates.map(|(planned, cells)| preview::estimate(cells.subject, &planned.setup));
     let (visits, seconds) = estimates.fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     eprintln!("{visits} visits, about {}, into {}", preview::minutes(seconds), workspace::shown_path(&directory));
     let visits = vec![Vec::new(); manifest.matrices.len()];
@@ -167,16 +167,16 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
         client: CpuList::parse(&setup.pinning.client_cpus)?,
     };
     let _lock = setup::lock(args.force)?;
-    let kind_of = |planned: &Planned| subjects::named(&planned.setup.server);
-    let Some(kinds) = manifest.matrices.iter().map(kind_of).collect::<Option<Vec<&Subject>>>() else {
+    let subject_of = |planned: &Planned| subjects::named(&planned.setup.server);
+    let Some(subjects) = manifest.matrices.iter().map(subject_of).collect::<Option<Vec<&Subject>>>() else {
         bail!("the run has a server that is not known here");
     };
     let binaries =
-        if args.no_build { setup::built(&kinds, &setup.profile)? } else { setup::build(&kinds, &setup.profile)? };
+        if args.no_build { setup::built(&subjects, &setup.profile)? } else { setup::build(&subjects, &setup.profile)? };
     let is_scaled =
         |planned: &Planned| planned.setup.cells.iter().any(|cell| cell.factors.contains_key(backends::THREADS));
     let growth = manifest.matrices.iter().any(is_scaled).then(|| placement.growth(setup.host.cores));
-    let servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
+    let servers = ask(&subjects, &binaries, &placement, growth.as_deref())?;
     refuse_busy(args, setup)?;
     let setups = || manifest.matrices.iter().map(|planned| &planned.setup);
     let bench = bench(&setups().collect::<Vec<_>>(), &binaries, &placement)?;
@@ -187,13 +187,13 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
 }
 
 fn ask(
-    kinds: &[&'static Subject],
+    subjects: &[&'static Subject],
     binaries: &Path,
     placement: &Placement,
     growth: Option<&[usize]>,
 ) -> Result<Vec<Cells>> {
     let growth = growth.map(<[usize]>::to_vec);
-    kinds.iter().map(|kind| Cells::ask(kind, binaries, &placement.server, growth.clone())).collect()
+    subjects.iter().map(|subject| Cells::ask(subject, binaries, &placement.server, growth.clone())).collect()
 }
 
 /// For all matrices, of which there is one; but for the longest warm-up, which some may have, all are decided alike.
@@ -245,15 +245,15 @@ fn calibrate(setup: &mut Setup, cells: &Cells, bench: &Bench) -> Result<bool> {
     if setup.workloads.iter().all(|workload| workload.arrivals == Arrivals::Closed) {
         return Ok(true);
     }
-    let kind = cells.kind;
-    let names = [kind.calibration().to_owned()];
-    let workloads = subjects::select(kind, &names, &bench.timing, setup.quick);
+    let subject = cells.subject;
+    let names = [subject.calibration().to_owned()];
+    let workloads = subjects::select(subject, &names, &bench.timing, setup.quick);
     let reference = setup.cells.iter().find(|cell| cell.id == setup.reference);
     let (Some(reference), Some(workload)) = (reference, workloads.first()) else { bail!("nothing to calibrate with") };
     let Some(attempt) = bench.visit(cells, reference, workload) else { return Ok(false) };
     match attempt.measured {
         Some(measured) if !attempt.flags.iter().copied().any(Flag::is_fatal) => {
-            subjects::calibrate(kind, &mut setup.workloads, measured.throughput_rps, &bench.timing);
+            subjects::calibrate(subject, &mut setup.workloads, measured.throughput_rps, &bench.timing);
             Ok(!bench.interrupts.are_pending())
         }
         failed => {

@@ -172,14 +172,14 @@ impl Args {
         self.max_warmup.is_some() && self.max_warmup_s().is_some()
     }
 
-    pub(crate) fn kinds(&self) -> Result<Vec<&'static Subject>> {
+    pub(crate) fn subjects(&self) -> Result<Vec<&'static Subject>> {
         check_names("--servers", &self.servers, &subjects::names())?;
         let is_in_preset = |server: &str| self.preset.is_none_or(|preset| preset.part(server).is_some());
         if let Some((name, preset)) = self.servers.iter().find(|name| !is_in_preset(name)).zip(self.preset) {
             return Err(usage(format!("--servers `{name}`: the preset `{}` does not measure it", preset.name)));
         }
         let is_named = |server: &str| self.servers.is_empty() || self.servers.iter().any(|name| name == server);
-        Ok(SUBJECTS.iter().filter(|kind| is_named(kind.server()) && is_in_preset(kind.server())).collect())
+        Ok(SUBJECTS.iter().filter(|subject| is_named(subject.server()) && is_in_preset(subject.server())).collect())
     }
 
     /// True if the number of threads is a dimension.
@@ -188,13 +188,13 @@ impl Args {
     }
 
     /// Returns what the preset says of a server.
-    pub(crate) fn part(&self, kind: &Subject) -> Option<&'static PresetPart> {
-        self.preset?.part(kind.server())
+    pub(crate) fn part(&self, subject: &Subject) -> Option<&'static PresetPart> {
+        self.preset?.part(subject.server())
     }
 
     /// The filter of a kind, unparsed.
-    pub(crate) fn filter(&self, kind: &Subject) -> Option<String> {
-        match (self.part(kind), self.filter.as_slice()) {
+    pub(crate) fn filter(&self, subject: &Subject) -> Option<String> {
+        match (self.part(subject), self.filter.as_slice()) {
             (Some(part), _) => Some(part.filter.clone()),
             (None, []) => None,
             (None, [only]) => Some(only.clone()),
@@ -203,28 +203,28 @@ impl Args {
     }
 
     /// The names of the workloads of a kind that were asked for; perhaps none.
-    pub(crate) fn workloads(&self, kind: &Subject) -> Vec<String> {
-        let names = kind.workloads(self.quick).into_iter().map(|workload| workload.name);
-        let is_wanted = |name: &String| match (self.part(kind), self.workload.as_slice()) {
+    pub(crate) fn workloads(&self, subject: &Subject) -> Vec<String> {
+        let names = subject.workloads(self.quick).into_iter().map(|workload| workload.name);
+        let is_wanted = |name: &String| match (self.part(subject), self.workload.as_slice()) {
             (Some(part), _) => part.workloads.contains(name),
-            (None, []) => kind.is_usual(name) && (!self.quick || kind.is_quick(name)),
+            (None, []) => subject.is_usual(name) && (!self.quick || subject.is_quick(name)),
             (None, given) => given.contains(name),
         };
         names.filter(is_wanted).collect()
     }
 
     /// The peers of a kind that were asked for.
-    pub(crate) fn peers(&self, kind: &Subject) -> Vec<&'static dyn Peer> {
+    pub(crate) fn peers(&self, subject: &Subject) -> Vec<&'static dyn Peer> {
         let is_named = |peer: &&dyn Peer| self.against.iter().any(|name| name == peer.name());
-        kind.peers().iter().copied().filter(is_named).collect()
+        subject.peers().iter().copied().filter(is_named).collect()
     }
 
     /// Refuses names that do not exist.
     pub(crate) fn check(&self) -> Result<()> {
         warm_up::check(self.max_warmup, self.warmup_s())?;
-        let kinds = self.kinds()?;
+        let subjects = self.subjects()?;
         let workloads: Vec<String> =
-            kinds.iter().flat_map(|kind| kind.workloads(self.quick)).map(|workload| workload.name).collect();
+            subjects.iter().flat_map(|subject| subject.workloads(self.quick)).map(|workload| workload.name).collect();
         check_names("--workload", &self.workload, &workloads.iter().map(String::as_str).collect::<Vec<_>>())?;
         // Names can only be checked once the servers have been asked; what cannot be read at all is said before that.
         self.filter.iter().try_for_each(|text| filter::parse(text).map(drop))?;
@@ -307,13 +307,13 @@ mod tests {
     fn workloads(words: &[&str]) -> Vec<String> {
         let args = parse(words);
         args.check().unwrap();
-        args.kinds().unwrap().into_iter().flat_map(|kind| args.workloads(kind)).collect()
+        args.subjects().unwrap().into_iter().flat_map(|subject| args.workloads(subject)).collect()
     }
 
     fn peers(words: &[&str]) -> Vec<&'static str> {
         let args = parse(words);
         args.check().unwrap();
-        args.kinds().unwrap().into_iter().flat_map(|kind| args.peers(kind)).map(Peer::id).collect()
+        args.subjects().unwrap().into_iter().flat_map(|subject| args.peers(subject)).map(Peer::id).collect()
     }
 
     #[test]
@@ -360,7 +360,7 @@ mod tests {
         ];
         assert_eq!(workloads(&words), of_the_originals);
         let args = parse(&words);
-        let [_, _, files, cached, _] = args.kinds().unwrap()[..] else { panic!("{words:?}") };
+        let [_, _, files, cached, _] = args.subjects().unwrap()[..] else { panic!("{words:?}") };
         assert!(args.filter(files).unwrap().contains("request-map=std"));
         assert!(args.filter(cached).unwrap().contains("strategy=sendfile"));
         let usual = workloads(&[]);
@@ -381,7 +381,7 @@ mod tests {
         );
         let error = parse(&["--preset", "stores", "--servers", "kvcache,http-server"]).check().unwrap_err();
         assert!(error.is::<crate::UsageError>() && error.to_string().contains("`http-server`: the preset `stores`"));
-        assert_eq!(parse(&[]).kinds().unwrap().len(), SUBJECTS.len(), "all, where none is named");
+        assert_eq!(parse(&[]).subjects().unwrap().len(), SUBJECTS.len(), "all, where none is named");
     }
 
     #[test]

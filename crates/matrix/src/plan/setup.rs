@@ -29,11 +29,11 @@ const QUICK_RETRIES: u32 = 1;
 const RETRIES: u32 = 2;
 
 /// Builds what is measured and what measures, with the output shown, and returns where it lies.
-pub(crate) fn build(kinds: &[&Subject], profile: &str) -> Result<PathBuf> {
+pub(crate) fn build(subjects: &[&Subject], profile: &str) -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--profile", profile]);
     // By binary: the package `zerocopy` shares its name with one that others of ours depend on, which makes `-p` ambiguous.
-    for program in programs(kinds) {
+    for program in programs(subjects) {
         command.args(["--bin", program]);
     }
     run_shown(&mut command)?;
@@ -44,9 +44,9 @@ pub(crate) fn build(kinds: &[&Subject], profile: &str) -> Result<PathBuf> {
 ///
 /// # Errors
 /// Something of it was not.
-pub(crate) fn built(kinds: &[&Subject], profile: &str) -> Result<PathBuf> {
+pub(crate) fn built(subjects: &[&Subject], profile: &str) -> Result<PathBuf> {
     let directory = workspace::metadata()?.target_directory.join(profile_directory(profile));
-    let missing = programs(kinds).into_iter().find(|program| !directory.join(program).is_file());
+    let missing = programs(subjects).into_iter().find(|program| !directory.join(program).is_file());
     match missing {
         Some(program) => Err(usage(format!("--no-build: {program} has not been built with the profile `{profile}`"))),
         None => Ok(directory),
@@ -54,9 +54,10 @@ pub(crate) fn built(kinds: &[&Subject], profile: &str) -> Result<PathBuf> {
 }
 
 /// Returns the names of the programs that are measured and that measure.
-fn programs(kinds: &[&Subject]) -> Vec<&'static str> {
-    let servers = kinds.iter().map(|kind| kind.server());
-    let peers = kinds.iter().flat_map(|kind| kind.peers()).filter(|peer| peer.is_built()).map(|peer| peer.name());
+fn programs(subjects: &[&Subject]) -> Vec<&'static str> {
+    let servers = subjects.iter().map(|subject| subject.server());
+    let peers =
+        subjects.iter().flat_map(|subject| subject.peers()).filter(|peer| peer.is_built()).map(|peer| peer.name());
     servers.chain(peers).chain(["loadgen"]).collect()
 }
 
@@ -109,9 +110,10 @@ pub(crate) fn plan(args: &Args, servers: &[Cells], placement: &Placement, host: 
     let setups = |pace: &Pace| setups(args, servers, placement, host, &vocabulary, seed, pace);
     let Some(budget_s) = args.time_budget else { return setups(&usual) };
     let first = setups(&usual)?;
-    let kind_of = |setup: &Setup| servers.iter().map(|cells| cells.kind).find(|kind| kind.server() == setup.server);
+    let subject_of =
+        |setup: &Setup| servers.iter().map(|cells| cells.subject).find(|subject| subject.server() == setup.server);
     let block_s = |slice_s: f64| -> f64 {
-        first.iter().filter_map(|setup| Some(preview::block(kind_of(setup)?, setup, slice_s).1)).sum()
+        first.iter().filter_map(|setup| Some(preview::block(subject_of(setup)?, setup, slice_s).1)).sum()
     };
     setups(&pace::within(budget_s, args.pace_request(), block_s)?)
 }
@@ -126,33 +128,35 @@ fn setups(
     pace: &Pace,
 ) -> Result<Vec<Setup>> {
     let sweep = Sweep::parse(&args.vary, &args.fix, vocabulary)?;
-    let (mut setups, mut kinds) = (Vec::<Setup>::new(), Vec::new());
+    let (mut setups, mut subjects) = (Vec::<Setup>::new(), Vec::new());
     for cells in servers.iter().filter(|cells| sweep.concerns(&cells.dimensions())) {
-        let said = args.filter(cells.kind).map(|text| filter::parse(&text)).transpose()?;
+        let said = args.filter(cells.subject).map(|text| filter::parse(&text)).transpose()?;
         let wanted = sweep::both(said, sweep.expression(&cells.dimensions()));
         let filter = wanted.map(|wanted| Filter::of(&wanted, vocabulary)).transpose()?.unwrap_or_default();
         let accepted: Vec<String> =
-            args.workloads(cells.kind).into_iter().filter(|name| filter.accepts("workload", name)).collect();
+            args.workloads(cells.subject).into_iter().filter(|name| filter.accepts("workload", name)).collect();
         let timing = placement.timing(
             pace.slice_s,
             args.warmup_s(),
-            warm_up::of_subject(args.max_warmup_s(), cells.kind, args.remote().is_some()),
+            warm_up::of_subject(args.max_warmup_s(), cells.subject, args.remote().is_some()),
         );
-        let workloads = subjects::select_with(cells.kind, &accepted, &timing, args.quick, |own| args.variants.of(own));
+        let workloads =
+            subjects::select_with(cells.subject, &accepted, &timing, args.quick, |own| args.variants.of(own));
         if workloads.is_empty() {
             continue;
         }
-        let peers = args.peers(cells.kind);
+        let peers = args.peers(cells.subject);
         if let Some(selection) = cells.select(&filter, &peers, &workloads, args.reference.as_deref())? {
-            setups.push(setup(args, seed, pace, cells.kind, selection, workloads, placement.pinning(), host));
-            kinds.push(cells.kind);
+            setups.push(setup(args, seed, pace, cells.subject, selection, workloads, placement.pinning(), host));
+            subjects.push(cells.subject);
         }
     }
     if setups.is_empty() {
         return Err(usage("no workload or no server is left to run"));
     }
-    let of_kinds = kinds.iter().zip(&setups).flat_map(|(kind, setup)| setup.workloads.iter().map(|it| (*kind, it)));
-    args.variants.check(of_kinds)?;
+    let of_subjects =
+        subjects.iter().zip(&setups).flat_map(|(subject, setup)| setup.workloads.iter().map(|it| (*subject, it)));
+    args.variants.check(of_subjects)?;
     if args.has_max_warmup() && setups.iter().all(|setup| setup.max_warmup_s.is_none()) {
         return Err(usage("--max-warmup: no server that is left has a warm-up that ends by itself"));
     }
@@ -163,7 +167,7 @@ fn setups(
 fn vocabulary(args: &Args, servers: &[Cells]) -> Vocabulary {
     let mut vocabulary = Vocabulary::default();
     for cells in servers {
-        let own = cells.vocabulary(&args.peers(cells.kind), &args.workloads(cells.kind));
+        let own = cells.vocabulary(&args.peers(cells.subject), &args.workloads(cells.subject));
         vocabulary.servers.extend(own.servers);
         for (key, values) in own.keys {
             match vocabulary.keys.iter_mut().find(|(known, _)| *known == key) {
@@ -194,14 +198,14 @@ fn setup(
     args: &Args,
     seed: u64,
     pace: &Pace,
-    kind: &Subject,
+    subject: &Subject,
     selection: Selection,
     workloads: Vec<Workload>,
     pinning: Pinning,
     host: &Host,
 ) -> Setup {
     let mut setup = Setup {
-        server: kind.server().to_owned(),
+        server: subject.server().to_owned(),
         created_utc: workspace::now_utc(),
         git: git(),
         rustc: first_line("rustc", &["--version"]).unwrap_or_default(),
@@ -212,11 +216,11 @@ fn setup(
         blocks: pace.blocks,
         slice_s: pace.slice_s,
         warmup_s: args.warmup_s(),
-        max_warmup_s: warm_up::of_subject(args.max_warmup_s(), kind, args.remote().is_some()),
+        max_warmup_s: warm_up::of_subject(args.max_warmup_s(), subject, args.remote().is_some()),
         retries_max: if args.quick { QUICK_RETRIES } else { RETRIES },
-        retry_budget_s: args.quick.then_some(kind.quick_retry_budget_s()),
+        retry_budget_s: args.quick.then_some(subject.quick_retry_budget_s()),
         not_run: Vec::new(),
-        notes: notes(args, pace, kind, &selection, &workloads),
+        notes: notes(args, pace, subject, &selection, &workloads),
         time_budget_s: args.time_budget,
         reference: selection.reference,
         cells: selection.cells,
@@ -226,32 +230,32 @@ fn setup(
         syscalls: args.syscalls && syscalls::is_possible(),
         histograms: args.hist,
         host: host.clone(),
-        quotes: args.part(kind).and_then(presets::quotes),
+        quotes: args.part(subject).and_then(presets::quotes),
     };
-    setup.not_run = not_run(&setup, kind, &selection.unavailable);
+    setup.not_run = not_run(&setup, subject, &selection.unavailable);
     setup
 }
 
-fn not_run(setup: &Setup, kind: &Subject, unavailable: &[(String, String)]) -> Vec<NotRun> {
+fn not_run(setup: &Setup, subject: &Subject, unavailable: &[(String, String)]) -> Vec<NotRun> {
     let why = |(cell, workload): (&Cell, &Workload)| {
         let reason = unavailable.iter().find(|(id, _)| *id == cell.id).map(|(_, reason)| reason.clone());
         let open_files = setup.host.open_files_hard;
-        let reason = reason.or_else(|| subjects::cannot_run(kind, cell, workload, open_files, setup.quick))?;
+        let reason = reason.or_else(|| subjects::cannot_run(subject, cell, workload, open_files, setup.quick))?;
         Some(NotRun { cell: cell.id.clone(), workload: workload.name.clone(), reason })
     };
     setup.selected().filter_map(why).collect()
 }
 
-fn notes(args: &Args, pace: &Pace, kind: &Subject, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
+fn notes(args: &Args, pace: &Pace, subject: &Subject, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
     let mut notes = vec![
         "Every visit starts a fresh server process; a block visits every cell and workload once, in random order."
             .to_owned(),
         "Closed loops measure throughput and the cost of a request at saturation.".to_owned(),
     ];
     notes.extend(args.preset.map(|preset| format!("Preset `{}`: {}.", preset.name, preset.about)));
-    notes.extend(kind.note().map(str::to_owned));
+    notes.extend(subject.note().map(str::to_owned));
     notes.extend(pace.note.clone());
-    notes.extend(warm_up::note(args.warmup_s(), args.max_warmup_s(), kind, args.remote().is_some()));
+    notes.extend(warm_up::note(args.warmup_s(), args.max_warmup_s(), subject, args.remote().is_some()));
     if let Some(remote) = args.remote() {
         let (prefix, host) = (remote.prefix.join(" "), remote.host);
         notes.push(format!(
@@ -275,14 +279,14 @@ fn notes(args: &Args, pace: &Pace, kind: &Subject, selection: &Selection, worklo
             "The open loop offers every cell the same load: {}. The capacity is what {} served in one closed-loop visit of {} before the first block. Latency and cost at equal load come from it.",
             args.variants.shares(),
             selection.reference,
-            kind.calibration(),
+            subject.calibration(),
         ));
     }
     if args.quick {
         notes.push(format!(
             "Quick: to save time, {}, a flagged visit is repeated at most once, and only if all visits are still expected to take at most {} s.",
-            kind.quick_note(),
-            kind.quick_retry_budget_s(),
+            subject.quick_note(),
+            subject.quick_retry_budget_s(),
         ));
     }
     for peer in &selection.missing_peers {
