@@ -39,7 +39,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         None => Cli::command().print_help().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from),
-        Some(Command::BenchMatrix(args)) => matrix::run(&args),
+        Some(Command::BenchMatrix(args)) => matrix::run(*args),
         Some(Command::ClientCost(args)) => client_cost::run(&args),
         Some(Command::Tidy) => tidy::run(),
         Some(Command::Ci) => ci::run(),

@@ -27,14 +27,14 @@ pub mod workspace;
 
 use std::{
     net::{IpAddr, Ipv4Addr},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
 
 use anyhow::{Result, bail};
 use results::{
-    Arrivals, Flag, RELEASE, Report, SCHEMA, Setup,
+    Arrivals, Flag, Host, RELEASE, Report, SCHEMA, Setup,
     record::{self, Manifest, Planned},
     warnings::LOAD_MAX,
 };
@@ -47,6 +47,7 @@ use self::{
         cpus::CpuList,
         order, preview,
         setup::{self, Placement},
+        spec::{Listing, ResumeSpec, RunSpec, SessionSpec, Task},
         subjects::{self, Subject},
     },
     run::{
@@ -66,11 +67,17 @@ pub use self::{
     usage::{UsageError, usage},
 };
 
-pub fn run(args: &Args) -> Result<ExitCode> {
-    match (&args.command, &args.resume) {
-        (Some(command), _) => commands::run(command),
-        (None, Some(directory)) => resume(args, directory),
-        (None, None) => start(args),
+/// Does what the arguments ask for.
+///
+/// # Errors
+/// The arguments cannot be ([`UsageError`]), or the task fails.
+pub fn run(args: Args) -> Result<ExitCode> {
+    // Everything that can be wrong with the flags is found before anything is built.
+    match Task::from_args(args)? {
+        Task::Start(spec) => start(&spec),
+        Task::Show(spec, listing) => show(&spec, listing),
+        Task::Resume(spec) => resume(&spec),
+        Task::Process(command) => commands::run(&command),
     }
 }
 
@@ -92,29 +99,40 @@ pub fn read_report(directory: &Path) -> Result<Report> {
     commands::load(directory)
 }
 
-fn start(args: &Args) -> Result<ExitCode> {
-    // Everything that can be wrong with the flags is found before anything is built.
-    if let Some(name) = &args.baseline {
-        baseline::find(name)?;
-    }
-    let kinds = args.kinds()?;
-    args.check()?;
+/// A planned run: a setup for each of the servers.
+struct Plan {
+    servers: Vec<Cells>,
+    setups: Vec<Setup>,
+    binaries: PathBuf,
+}
+
+fn plan(spec: &RunSpec, host: &Host) -> Result<Plan> {
+    let subjects: Vec<&'static Subject> = spec.subjects.iter().map(|own| own.subject).collect();
+    let binaries = binaries(&subjects, &spec.profile, &spec.session)?;
+    let growth = spec.is_scaling().then(|| spec.placement.growth(host.cores));
+    let mut servers = ask(&subjects, &binaries, &spec.placement, growth.as_deref())?;
+    let setups = setup::plan(spec, &servers, host)?;
+    servers.retain(|cells| setups.iter().any(|setup| setup.server == cells.subject.server()));
+    Ok(Plan { servers, setups, binaries })
+}
+
+fn show(spec: &RunSpec, listing: Listing) -> Result<ExitCode> {
+    let Plan { servers, setups, .. } = plan(spec, &host::facts()?)?;
+    let matrices: Vec<_> = servers.iter().zip(&setups).map(|(cells, setup)| (cells.subject, setup)).collect();
+    print!(
+        "{}",
+        match listing {
+            Listing::Combinations => preview::lists(&matrices),
+            Listing::Visits => preview::dry_run(&matrices),
+        }
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(spec: &RunSpec) -> Result<ExitCode> {
     let host = host::facts()?;
-    let (server, client) = args.cpus(host.cores, &host::siblings(0))?;
-    let placement = Placement { server, client };
-    let only_shows = args.list || args.dry_run;
-    let _lock = setup::lock(args.force || only_shows)?;
-    let binaries =
-        if args.no_build { setup::built(&kinds, &args.profile)? } else { setup::build(&kinds, &args.profile)? };
-    let growth = args.is_scaling().then(|| placement.growth(host.cores));
-    let mut servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
-    let mut setups = setup::plan(args, &servers, &placement, &host)?;
-    servers.retain(|cells| setups.iter().any(|setup| setup.server == cells.kind.server()));
-    if only_shows {
-        let matrices: Vec<_> = servers.iter().zip(&setups).map(|(cells, setup)| (cells.kind, setup)).collect();
-        print!("{}", if args.list { preview::lists(&matrices) } else { preview::dry_run(&matrices) });
-        return Ok(ExitCode::SUCCESS);
-    }
+    let _lock = setup::lock(spec.session.is_forced)?;
+    let Plan { servers, mut setups, binaries } = plan(spec, &host)?;
     let notes = setups.iter().flat_map(|setup| &setup.notes);
     let mut notes: Vec<&String> = notes
         .filter(|note| {
@@ -128,10 +146,10 @@ fn start(args: &Args) -> Result<ExitCode> {
     if host.load1 > LOAD_MAX {
         eprintln!("warning: load average {:.2}: something else is running, expect noise", host.load1);
     }
-    let directory = args.out.clone().unwrap_or_else(|| setup::default_directory(&setups[0]));
+    let directory = spec.out.clone().unwrap_or_else(|| setup::default_directory(&setups[0]));
     store::refuse_used(&directory)?;
-    refuse_busy(args, &setups[0])?;
-    let bench = bench(&setups.iter().collect::<Vec<_>>(), &binaries, &placement)?;
+    refuse_busy(&spec.session, &setups[0])?;
+    let bench = bench(&setups.iter().collect::<Vec<_>>(), &binaries, &spec.placement)?;
     prepare(&servers, &setups, &bench)?;
     let there = probe_remote(&servers, &setups, &bench)?;
     for (setup, cells) in setups.iter_mut().zip(&servers) {
@@ -145,18 +163,19 @@ fn start(args: &Args) -> Result<ExitCode> {
     let manifest = Manifest { schema: SCHEMA.to_owned(), matrices: setups.into_iter().map(plan).collect() };
     let store = Store::create(&directory, &manifest)?;
     let estimates = manifest.matrices.iter().zip(&servers);
-    let estimates = estimates.map(|(planned, cells)| preview::estimate(cells.kind, &planned.setup));
+    let estimates = estimates.map(|(planned, cells)| preview::estimate(cells.subject, &planned.setup));
     let (visits, seconds) = estimates.fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     eprintln!("{visits} visits, about {}, into {}", preview::minutes(seconds), workspace::shown_path(&directory));
     let visits = vec![Vec::new(); manifest.matrices.len()];
-    measure(args, &manifest, visits, store, &servers, &bench)
+    measure(&spec.session, &manifest, visits, store, &servers, &bench)
 }
 
-fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
-    let (store, manifest, visits) = Store::open(directory)?;
+fn resume(spec: &ResumeSpec) -> Result<ExitCode> {
+    let session = &spec.session;
+    let (store, manifest, visits) = Store::open(&spec.directory)?;
     let Some(Planned { setup, .. }) = manifest.matrices.first() else { bail!("the run has no matrix") };
     let now = setup::git();
-    if now != setup.git && !args.force {
+    if now != setup.git && !session.is_forced {
         let (was, is) = (&setup.git.sha, &now.sha);
         bail!(
             "the run was made from {was}, this is {is} or has other changes: figures would mix (--force resumes all the same)"
@@ -166,34 +185,37 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
         server: CpuList::parse(&setup.pinning.server_cpus)?,
         client: CpuList::parse(&setup.pinning.client_cpus)?,
     };
-    let _lock = setup::lock(args.force)?;
-    let kind_of = |planned: &Planned| subjects::named(&planned.setup.server);
-    let Some(kinds) = manifest.matrices.iter().map(kind_of).collect::<Option<Vec<&Subject>>>() else {
+    let _lock = setup::lock(session.is_forced)?;
+    let subject_of = |planned: &Planned| subjects::named(&planned.setup.server);
+    let Some(subjects) = manifest.matrices.iter().map(subject_of).collect::<Option<Vec<&Subject>>>() else {
         bail!("the run has a server that is not known here");
     };
-    let binaries =
-        if args.no_build { setup::built(&kinds, &setup.profile)? } else { setup::build(&kinds, &setup.profile)? };
+    let binaries = binaries(&subjects, &setup.profile, session)?;
     let is_scaled =
         |planned: &Planned| planned.setup.cells.iter().any(|cell| cell.factors.contains_key(backends::THREADS));
     let growth = manifest.matrices.iter().any(is_scaled).then(|| placement.growth(setup.host.cores));
-    let servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
-    refuse_busy(args, setup)?;
+    let servers = ask(&subjects, &binaries, &placement, growth.as_deref())?;
+    refuse_busy(session, setup)?;
     let setups = || manifest.matrices.iter().map(|planned| &planned.setup);
     let bench = bench(&setups().collect::<Vec<_>>(), &binaries, &placement)?;
     prepare(&servers, setups(), &bench)?;
     probe_remote(&servers, setups(), &bench)?;
     let visits = manifest.by_matrix(visits);
-    measure(args, &manifest, visits, store, &servers, &bench)
+    measure(session, &manifest, visits, store, &servers, &bench)
+}
+
+fn binaries(subjects: &[&Subject], profile: &str, session: &SessionSpec) -> Result<PathBuf> {
+    if session.is_built { setup::built(subjects, profile) } else { setup::build(subjects, profile) }
 }
 
 fn ask(
-    kinds: &[&'static Subject],
+    subjects: &[&'static Subject],
     binaries: &Path,
     placement: &Placement,
     growth: Option<&[usize]>,
 ) -> Result<Vec<Cells>> {
     let growth = growth.map(<[usize]>::to_vec);
-    kinds.iter().map(|kind| Cells::ask(kind, binaries, &placement.server, growth.clone())).collect()
+    subjects.iter().map(|subject| Cells::ask(subject, binaries, &placement.server, growth.clone())).collect()
 }
 
 /// For all matrices, of which there is one; but for the longest warm-up, which some may have, all are decided alike.
@@ -222,8 +244,8 @@ fn prepare<'a>(servers: &[Cells], setups: impl IntoIterator<Item = &'a Setup>, b
 }
 
 /// A run whose figures count is not begun beside something else.
-fn refuse_busy(args: &Args, setup: &Setup) -> Result<()> {
-    if args.force || setup.profile != RELEASE { Ok(()) } else { quiet::wait() }
+fn refuse_busy(session: &SessionSpec, setup: &Setup) -> Result<()> {
+    if session.is_forced || setup.profile != RELEASE { Ok(()) } else { quiet::wait() }
 }
 
 /// Checks, where the servers run on another machine, that what they need is there, and describes it in a sentence.
@@ -245,15 +267,15 @@ fn calibrate(setup: &mut Setup, cells: &Cells, bench: &Bench) -> Result<bool> {
     if setup.workloads.iter().all(|workload| workload.arrivals == Arrivals::Closed) {
         return Ok(true);
     }
-    let kind = cells.kind;
-    let names = [kind.calibration().to_owned()];
-    let workloads = subjects::select(kind, &names, &bench.timing, setup.quick);
+    let subject = cells.subject;
+    let names = [subject.calibration().to_owned()];
+    let workloads = subjects::select(subject, &names, &bench.timing, setup.quick);
     let reference = setup.cells.iter().find(|cell| cell.id == setup.reference);
     let (Some(reference), Some(workload)) = (reference, workloads.first()) else { bail!("nothing to calibrate with") };
     let Some(attempt) = bench.visit(cells, reference, workload) else { return Ok(false) };
     match attempt.measured {
         Some(measured) if !attempt.flags.iter().copied().any(Flag::is_fatal) => {
-            subjects::calibrate(kind, &mut setup.workloads, measured.throughput_rps, &bench.timing);
+            subjects::calibrate(subject, &mut setup.workloads, measured.throughput_rps, &bench.timing);
             Ok(!bench.interrupts.are_pending())
         }
         failed => {
@@ -266,7 +288,7 @@ fn calibrate(setup: &mut Setup, cells: &Cells, bench: &Bench) -> Result<bool> {
 
 /// Makes the missing visits; then keeps the run as a baseline, or compares it with one, where asked to.
 fn measure(
-    args: &Args,
+    session: &SessionSpec,
     manifest: &Manifest,
     visits: Vec<Vec<record::Visit>>,
     store: Store,
@@ -274,17 +296,17 @@ fn measure(
     bench: &Bench,
 ) -> Result<ExitCode> {
     let directory = store.directory().to_path_buf();
-    let time_budget = args.time_budget.map(Duration::from_secs_f64);
+    let time_budget = session.time_budget_s.map(Duration::from_secs_f64);
     let (code, report) = Session { manifest, visits, store, servers, bench, time_budget }.run()?;
     // What was interrupted or failed is no baseline, and is not judged.
     if code != ExitCode::SUCCESS {
         return Ok(code);
     }
-    let judged = match &args.baseline {
-        Some(name) => commands::compare_with(name, &report, &directory, args.gate)?,
+    let judged = match &session.baseline {
+        Some(name) => commands::compare_with(name, &report, &directory, session.gate)?,
         None => None,
     };
-    if let Some(name) = &args.save_baseline {
+    if let Some(name) = &session.save_baseline {
         println!("baseline {name}: {}", workspace::shown_path(&baseline::save(&directory, name)?));
     }
     Ok(judged.unwrap_or(code))

@@ -22,7 +22,7 @@ const CONTROL: &str = "control-aa";
 
 /// One of our servers, built, and what it says of itself: how the cells of a matrix are started.
 pub(crate) struct Cells {
-    pub(crate) kind: &'static Subject,
+    pub(crate) subject: &'static Subject,
     executable: PathBuf,
     backends: Backends,
     cpus: CpuList,
@@ -43,17 +43,17 @@ pub(crate) struct Selection {
 impl Cells {
     /// Asks the built server for its back ends.
     pub(crate) fn ask(
-        kind: &'static Subject,
+        subject: &'static Subject,
         binaries: &Path,
         cpus: &CpuList,
         growth: Option<Vec<usize>>,
     ) -> Result<Self> {
-        let executable = binaries.join(kind.server());
-        let mut backends = Backends::ask(&executable, kind.decided())?;
+        let executable = binaries.join(subject.server());
+        let mut backends = Backends::ask(&executable, subject.decided())?;
         if let Some(growth) = &growth {
             backends.scale(growth.len());
         }
-        Ok(Self { kind, backends, executable, cpus: cpus.clone(), growth })
+        Ok(Self { subject, backends, executable, cpus: cpus.clone(), growth })
     }
 
     /// The CPUs of a cell: the run's, or as many as it has threads.
@@ -65,7 +65,7 @@ impl Cells {
 
     /// Writes what the cells of a run serve that not every server serves.
     pub(crate) fn prepare(&self, setup: &Setup, site: &Path) -> Result<()> {
-        self.kind.prepare(&setup.cells, &setup.workloads, site, &self.executable)
+        self.subject.prepare(&setup.cells, &setup.workloads, site, &self.executable)
     }
 
     /// Keys and values that a filter may name.
@@ -182,7 +182,8 @@ impl Cells {
         let is_asked_for = |product: &Product, workload: &Workload| {
             let mut dimensions = combination.differs_in.iter();
             product.accepts("workload", subjects::plain(&workload.name))
-                && dimensions.all(|dimension| product.names(dimension) || self.kind.varies(&workload.name, dimension))
+                && dimensions
+                    .all(|dimension| product.names(dimension) || self.subject.varies(&workload.name, dimension))
         };
         let is_compared = |workload: &Workload| products.iter().any(|product| is_asked_for(product, workload));
         let only_under = names_unless_all(workloads, is_compared);
@@ -207,7 +208,7 @@ impl Cells {
 
     /// A cell that is not ours, selected for the workloads that it understands.
     fn limited(&self, cell: Cell, workloads: &[Workload]) -> Cell {
-        let understands = |workload: &Workload| self.kind.answers(cell.role, &cell.server, workload);
+        let understands = |workload: &Workload| self.subject.answers(cell.role, &cell.server, workload);
         Cell { only_under: names_unless_all(workloads, understands), ..cell }
     }
 
@@ -234,7 +235,7 @@ impl Cells {
     }
 
     pub(crate) fn peer(&self, cell: &Cell) -> Option<&'static dyn Peer> {
-        self.kind.peers().iter().copied().find(|peer| cell.role == Role::Peer && peer.id() == cell.id)
+        self.subject.peers().iter().copied().find(|peer| cell.role == Role::Peer && peer.id() == cell.id)
     }
 
     /// The command that starts one of ours, the control or the null server.
@@ -247,7 +248,7 @@ impl Cells {
     ) -> Result<Vec<OsString>> {
         if cell.role == Role::Null {
             let mut command = vec![OsString::from(loadgen)];
-            let arguments = self.kind.null_arguments(&workload.body_bytes.to_string(), &site.to_string_lossy());
+            let arguments = self.subject.null_arguments(&workload.body_bytes.to_string(), &site.to_string_lossy());
             command.extend(arguments.into_iter().map(OsString::from));
             return Ok(command);
         }
@@ -256,19 +257,19 @@ impl Cells {
         let combination = combination.with_context(|| format!("no back end {}", cell.id))?;
         let mut words = self.arguments(&combination, &workload.connections.to_string());
         words.extend(workload.adds.iter().cloned());
-        words.extend(self.kind.content_arguments(&cell.factors, Some(workload), &site.to_string_lossy()));
+        words.extend(self.subject.content_arguments(&cell.factors, Some(workload), &site.to_string_lossy()));
         Ok(std::iter::once(OsString::from(&self.executable)).chain(words.into_iter().map(OsString::from)).collect())
     }
 
     fn arguments(&self, combination: &Combination, connections: &str) -> Vec<String> {
         let flags = subjects::without(&combination.flags, &[THREADS_FLAG]);
-        self.kind.server_arguments(&flags, combination.connection, &self.cpus_of(&combination.factors), connections)
+        self.subject.server_arguments(&flags, combination.connection, &self.cpus_of(&combination.factors), connections)
     }
 
     fn shown_command(&self, combination: &Combination, workloads: &[Workload]) -> String {
         let mut words = self.arguments(combination, "CONNECTIONS");
         words.extend(workloads.iter().any(|workload| !workload.adds.is_empty()).then(|| "…".to_owned()));
-        words.extend(self.kind.content_arguments(&combination.factors, None, "SITE"));
+        words.extend(self.subject.content_arguments(&combination.factors, None, "SITE"));
         let cpus = self.cpus_of(&combination.factors);
         format!("taskset -c {} {} {}", cpus.text(), self.backends.server, words.join(" "))
     }
@@ -281,12 +282,12 @@ impl Cells {
             server: "loadgen".to_owned(),
             factors: [].into(),
             connection: None,
-            description: self.kind.null_description().to_owned(),
+            description: self.subject.null_description().to_owned(),
             version: None,
             command: format!(
                 "taskset -c {} loadgen {}",
                 self.cpus.text(),
-                self.kind.null_arguments("BYTES", "SITE").join(" ")
+                self.subject.null_arguments("BYTES", "SITE").join(" ")
             ),
             config: None,
             only_under: None,

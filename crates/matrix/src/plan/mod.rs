@@ -12,6 +12,7 @@ pub(crate) mod peers;
 pub(crate) mod presets;
 pub(crate) mod preview;
 pub(crate) mod setup;
+pub(crate) mod spec;
 pub(crate) mod subjects;
 pub(crate) mod sweep;
 pub(crate) mod variants;

@@ -10,20 +10,20 @@ use crate::plan::{order, subjects::Subject, warm_up};
 const VISIT_OVERHEAD_S: f64 = 0.15;
 
 /// Planned visits and about how many seconds they take.
-pub(crate) fn estimate(kind: &Subject, setup: &Setup) -> (usize, f64) {
-    let (visits, seconds) = block(kind, setup, setup.slice_s);
+pub(crate) fn estimate(subject: &Subject, setup: &Setup) -> (usize, f64) {
+    let (visits, seconds) = block(subject, setup, setup.slice_s);
     (visits * setup.blocks as usize, seconds * f64::from(setup.blocks))
 }
 
 /// The same of one block, with slices of that length.
-pub(crate) fn block(kind: &Subject, setup: &Setup, slice_s: f64) -> (usize, f64) {
+pub(crate) fn block(subject: &Subject, setup: &Setup, slice_s: f64) -> (usize, f64) {
     let mut visits = 0;
     let mut seconds = 0.0;
     for (cell, workload) in
         setup.selected().filter(|(cell, workload)| setup.why_not(&cell.id, &workload.name).is_none())
     {
-        let preload_s = if cell.role == Role::Null { 0.0 } else { kind.preload_s(workload) };
-        let load_s = kind.load_s(workload, slice_s, warm_up::usual_s(setup, workload));
+        let preload_s = if cell.role == Role::Null { 0.0 } else { subject.preload_s(workload) };
+        let load_s = subject.load_s(workload, slice_s, warm_up::usual_s(setup, workload));
         visits += 1;
         seconds += load_s + VISIT_OVERHEAD_S + preload_s;
     }
@@ -31,7 +31,7 @@ pub(crate) fn block(kind: &Subject, setup: &Setup, slice_s: f64) -> (usize, f64)
 }
 
 /// Text of `--list`.
-pub(crate) fn list(kind: &Subject, setup: &Setup) -> String {
+pub(crate) fn list(subject: &Subject, setup: &Setup) -> String {
     let mut text = String::new();
     for (cell, workload) in setup.selected() {
         let role = match cell.role {
@@ -45,24 +45,24 @@ pub(crate) fn list(kind: &Subject, setup: &Setup) -> String {
         text.push_str(format!("{:<32} {:<10} {:<18}{state}", cell.id, role, workload.name).trim_end());
         text.push('\n');
     }
-    text + &total(kind, setup)
+    text + &total(subject, setup)
 }
 
 /// `--list` of every matrix.
 pub(crate) fn lists(matrices: &[(&Subject, &Setup)]) -> String {
-    matrices.iter().map(|(kind, setup)| list(kind, setup)).collect::<Vec<_>>().join("\n")
+    matrices.iter().map(|(subject, setup)| list(subject, setup)).collect::<Vec<_>>().join("\n")
 }
 
 /// Text of `--dry-run`: how the plans came about, and every visit in its order: the matrices take turns, block by block.
 pub(crate) fn dry_run(matrices: &[(&Subject, &Setup)]) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    for (kind, setup) in matrices {
+    for (subject, setup) in matrices {
         let _ = writeln!(text, "{}: `{}`", setup.server, setup.command);
         for note in &setup.notes {
             let _ = writeln!(text, "  {note}");
         }
-        text += &total(kind, setup);
+        text += &total(subject, setup);
     }
     let plans: Vec<_> = matrices.iter().map(|(_, setup)| order::shuffled(setup)).collect();
     for block in 0..plans.iter().map(Vec::len).max().unwrap_or(0) {
@@ -77,8 +77,8 @@ pub(crate) fn dry_run(matrices: &[(&Subject, &Setup)]) -> String {
     text
 }
 
-fn total(kind: &Subject, setup: &Setup) -> String {
-    let (visits, seconds) = estimate(kind, setup);
+fn total(subject: &Subject, setup: &Setup) -> String {
+    let (visits, seconds) = estimate(subject, setup);
     format!("{visits} visits in {} blocks, about {}\n", setup.blocks, minutes(seconds))
 }
 

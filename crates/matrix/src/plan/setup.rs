@@ -10,12 +10,12 @@ use results::{Arrivals, Cell, Git, Host, NotRun, Pinning, Setup, Workload};
 
 use crate::{
     plan::{
-        args::Args,
         cells::{Cells, Selection},
         cpus::CpuList,
-        filter::{self, Filter, Vocabulary, hint},
+        filter::{Filter, Vocabulary, hint},
         pace::{self, Pace},
         presets, preview,
+        spec::{RunSpec, SubjectSpec},
         subjects::{self, Subject, Timing},
         sweep::{self, Sweep},
         warm_up,
@@ -29,11 +29,11 @@ const QUICK_RETRIES: u32 = 1;
 const RETRIES: u32 = 2;
 
 /// Builds what is measured and what measures, with the output shown, and returns where it lies.
-pub(crate) fn build(kinds: &[&Subject], profile: &str) -> Result<PathBuf> {
+pub(crate) fn build(subjects: &[&Subject], profile: &str) -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--profile", profile]);
     // By binary: the package `zerocopy` shares its name with one that others of ours depend on, which makes `-p` ambiguous.
-    for program in programs(kinds) {
+    for program in programs(subjects) {
         command.args(["--bin", program]);
     }
     run_shown(&mut command)?;
@@ -44,9 +44,9 @@ pub(crate) fn build(kinds: &[&Subject], profile: &str) -> Result<PathBuf> {
 ///
 /// # Errors
 /// Something of it was not.
-pub(crate) fn built(kinds: &[&Subject], profile: &str) -> Result<PathBuf> {
+pub(crate) fn built(subjects: &[&Subject], profile: &str) -> Result<PathBuf> {
     let directory = workspace::metadata()?.target_directory.join(profile_directory(profile));
-    let missing = programs(kinds).into_iter().find(|program| !directory.join(program).is_file());
+    let missing = programs(subjects).into_iter().find(|program| !directory.join(program).is_file());
     match missing {
         Some(program) => Err(usage(format!("--no-build: {program} has not been built with the profile `{profile}`"))),
         None => Ok(directory),
@@ -54,9 +54,10 @@ pub(crate) fn built(kinds: &[&Subject], profile: &str) -> Result<PathBuf> {
 }
 
 /// Returns the names of the programs that are measured and that measure.
-fn programs(kinds: &[&Subject]) -> Vec<&'static str> {
-    let servers = kinds.iter().map(|kind| kind.server());
-    let peers = kinds.iter().flat_map(|kind| kind.peers()).filter(|peer| peer.is_built()).map(|peer| peer.name());
+fn programs(subjects: &[&Subject]) -> Vec<&'static str> {
+    let servers = subjects.iter().map(|subject| subject.server());
+    let peers =
+        subjects.iter().flat_map(|subject| subject.peers()).filter(|peer| peer.is_built()).map(|peer| peer.name());
     servers.chain(peers).chain(["loadgen"]).collect()
 }
 
@@ -99,71 +100,68 @@ impl Placement {
     }
 }
 
-/// A setup for each server of which the flags leave something, in the order of `servers`: everything but the open
-/// loops' rates, which calibration visits find.
-pub(crate) fn plan(args: &Args, servers: &[Cells], placement: &Placement, host: &Host) -> Result<Vec<Setup>> {
-    check_reference(args, servers)?;
-    let vocabulary = vocabulary(args, servers);
-    let seed = args.seed.unwrap_or_else(seed_from_time);
-    let usual = pace::without_budget(args.pace_request());
-    let setups = |pace: &Pace| setups(args, servers, placement, host, &vocabulary, seed, pace);
-    let Some(budget_s) = args.time_budget else { return setups(&usual) };
+/// Makes a setup for each server of which the specification leaves something: everything but the open loops' rates, which
+/// calibration visits find. `servers` are those of the specification, in its order.
+pub(crate) fn plan(spec: &RunSpec, servers: &[Cells], host: &Host) -> Result<Vec<Setup>> {
+    check_reference(spec, servers)?;
+    let vocabulary = vocabulary(spec, servers);
+    let seed = spec.seed.unwrap_or_else(seed_from_time);
+    let usual = pace::without_budget(spec.pace);
+    let setups = |pace: &Pace| setups(spec, servers, host, &vocabulary, seed, pace);
+    let Some(budget_s) = spec.session.time_budget_s else { return setups(&usual) };
     let first = setups(&usual)?;
-    let kind_of = |setup: &Setup| servers.iter().map(|cells| cells.kind).find(|kind| kind.server() == setup.server);
+    let subject_of =
+        |setup: &Setup| servers.iter().map(|cells| cells.subject).find(|subject| subject.server() == setup.server);
     let block_s = |slice_s: f64| -> f64 {
-        first.iter().filter_map(|setup| Some(preview::block(kind_of(setup)?, setup, slice_s).1)).sum()
+        first.iter().filter_map(|setup| Some(preview::block(subject_of(setup)?, setup, slice_s).1)).sum()
     };
-    setups(&pace::within(budget_s, args.pace_request(), block_s)?)
+    setups(&pace::within(budget_s, spec.pace, block_s)?)
 }
 
 fn setups(
-    args: &Args,
+    spec: &RunSpec,
     servers: &[Cells],
-    placement: &Placement,
     host: &Host,
     vocabulary: &Vocabulary,
     seed: u64,
     pace: &Pace,
 ) -> Result<Vec<Setup>> {
-    let sweep = Sweep::parse(&args.vary, &args.fix, vocabulary)?;
-    let (mut setups, mut kinds) = (Vec::<Setup>::new(), Vec::new());
-    for cells in servers.iter().filter(|cells| sweep.concerns(&cells.dimensions())) {
-        let said = args.filter(cells.kind).map(|text| filter::parse(&text)).transpose()?;
-        let wanted = sweep::both(said, sweep.expression(&cells.dimensions()));
+    let sweep = Sweep::parse(&spec.vary, &spec.fix, vocabulary)?;
+    let (mut setups, mut subjects) = (Vec::<Setup>::new(), Vec::new());
+    for (own, cells) in spec.subjects.iter().zip(servers).filter(|(_, cells)| sweep.concerns(&cells.dimensions())) {
+        let wanted = sweep::both(own.filter.clone(), sweep.expression(&cells.dimensions()));
         let filter = wanted.map(|wanted| Filter::of(&wanted, vocabulary)).transpose()?.unwrap_or_default();
         let accepted: Vec<String> =
-            args.workloads(cells.kind).into_iter().filter(|name| filter.accepts("workload", name)).collect();
-        let timing = placement.timing(
-            pace.slice_s,
-            args.warmup_s(),
-            warm_up::of_subject(args.max_warmup_s(), cells.kind, args.remote().is_some()),
-        );
-        let workloads = subjects::select_with(cells.kind, &accepted, &timing, args.quick, |own| args.variants.of(own));
+            own.workloads.iter().filter(|name| filter.accepts("workload", name)).cloned().collect();
+        let max_warmup_s = warm_up::of_subject(spec.max_warmup_s, cells.subject, spec.remote.is_some());
+        let timing = spec.placement.timing(pace.slice_s, spec.warmup_s, max_warmup_s);
+        let workloads =
+            subjects::select_with(cells.subject, &accepted, &timing, spec.is_quick, |own| spec.variants.of(own));
         if workloads.is_empty() {
             continue;
         }
-        let peers = args.peers(cells.kind);
-        if let Some(selection) = cells.select(&filter, &peers, &workloads, args.reference.as_deref())? {
-            setups.push(setup(args, seed, pace, cells.kind, selection, workloads, placement.pinning(), host));
-            kinds.push(cells.kind);
+        if let Some(selection) = cells.select(&filter, &own.peers, &workloads, spec.reference.as_deref())? {
+            setups.push(setup(spec, own, seed, pace, selection, workloads, host));
+            subjects.push(cells.subject);
         }
     }
     if setups.is_empty() {
         return Err(usage("no workload or no server is left to run"));
     }
-    let of_kinds = kinds.iter().zip(&setups).flat_map(|(kind, setup)| setup.workloads.iter().map(|it| (*kind, it)));
-    args.variants.check(of_kinds)?;
-    if args.has_max_warmup() && setups.iter().all(|setup| setup.max_warmup_s.is_none()) {
+    let of_subjects =
+        subjects.iter().zip(&setups).flat_map(|(subject, setup)| setup.workloads.iter().map(|it| (*subject, it)));
+    spec.variants.check(of_subjects)?;
+    if spec.has_asked_for_max_warmup && setups.iter().all(|setup| setup.max_warmup_s.is_none()) {
         return Err(usage("--max-warmup: no server that is left has a warm-up that ends by itself"));
     }
     Ok(setups)
 }
 
 /// Everything that a filter may name of any of the servers.
-fn vocabulary(args: &Args, servers: &[Cells]) -> Vocabulary {
+fn vocabulary(spec: &RunSpec, servers: &[Cells]) -> Vocabulary {
     let mut vocabulary = Vocabulary::default();
-    for cells in servers {
-        let own = cells.vocabulary(&args.peers(cells.kind), &args.workloads(cells.kind));
+    for (own, cells) in spec.subjects.iter().zip(servers) {
+        let own = cells.vocabulary(&own.peers, &own.workloads);
         vocabulary.servers.extend(own.servers);
         for (key, values) in own.keys {
             match vocabulary.keys.iter_mut().find(|(known, _)| *known == key) {
@@ -178,8 +176,8 @@ fn vocabulary(args: &Args, servers: &[Cells]) -> Vocabulary {
 }
 
 /// Some server must have the reference; the others keep their own default.
-fn check_reference(args: &Args, servers: &[Cells]) -> Result<()> {
-    let Some(name) = args.reference.as_deref() else { return Ok(()) };
+fn check_reference(spec: &RunSpec, servers: &[Cells]) -> Result<()> {
+    let Some(name) = spec.reference.as_deref() else { return Ok(()) };
     let ids: Vec<String> = servers.iter().flat_map(Cells::ids).collect();
     let is_it = |id: &String| id == name || id.split_once('/').is_some_and(|(_, label)| label == name);
     if ids.iter().any(is_it) {
@@ -189,80 +187,79 @@ fn check_reference(args: &Args, servers: &[Cells]) -> Result<()> {
     Err(usage(format!("--reference `{name}`: no such cell; {}", hint(name, &ids))))
 }
 
-#[expect(clippy::too_many_arguments, reason = "a setup is everything that was decided")]
 fn setup(
-    args: &Args,
+    spec: &RunSpec,
+    own: &SubjectSpec,
     seed: u64,
     pace: &Pace,
-    kind: &Subject,
     selection: Selection,
     workloads: Vec<Workload>,
-    pinning: Pinning,
     host: &Host,
 ) -> Setup {
+    let subject = own.subject;
     let mut setup = Setup {
-        server: kind.server().to_owned(),
+        server: subject.server().to_owned(),
         created_utc: workspace::now_utc(),
         git: git(),
         rustc: first_line("rustc", &["--version"]).unwrap_or_default(),
-        profile: args.profile.clone(),
-        command: shown_command(std::env::args().skip(1), args.seed.is_none().then_some(seed)),
-        quick: args.quick,
+        profile: spec.profile.clone(),
+        command: shown_command(std::env::args().skip(1), spec.seed.is_none().then_some(seed)),
+        quick: spec.is_quick,
         seed,
         blocks: pace.blocks,
         slice_s: pace.slice_s,
-        warmup_s: args.warmup_s(),
-        max_warmup_s: warm_up::of_subject(args.max_warmup_s(), kind, args.remote().is_some()),
-        retries_max: if args.quick { QUICK_RETRIES } else { RETRIES },
-        retry_budget_s: args.quick.then_some(kind.quick_retry_budget_s()),
+        warmup_s: spec.warmup_s,
+        max_warmup_s: warm_up::of_subject(spec.max_warmup_s, subject, spec.remote.is_some()),
+        retries_max: if spec.is_quick { QUICK_RETRIES } else { RETRIES },
+        retry_budget_s: spec.is_quick.then_some(subject.quick_retry_budget_s()),
         not_run: Vec::new(),
-        notes: notes(args, pace, kind, &selection, &workloads),
-        time_budget_s: args.time_budget,
+        notes: notes(spec, pace, subject, &selection, &workloads),
+        time_budget_s: spec.session.time_budget_s,
         reference: selection.reference,
         cells: selection.cells,
         workloads,
-        pinning,
-        remote: args.remote(),
-        syscalls: args.syscalls && syscalls::is_possible(),
-        histograms: args.hist,
+        pinning: spec.placement.pinning(),
+        remote: spec.remote.clone(),
+        syscalls: spec.counts_syscalls && syscalls::is_possible(),
+        histograms: spec.keeps_histograms,
         host: host.clone(),
-        quotes: args.part(kind).and_then(presets::quotes),
+        quotes: own.preset_part.and_then(presets::quotes),
     };
-    setup.not_run = not_run(&setup, kind, &selection.unavailable);
+    setup.not_run = not_run(&setup, subject, &selection.unavailable);
     setup
 }
 
-fn not_run(setup: &Setup, kind: &Subject, unavailable: &[(String, String)]) -> Vec<NotRun> {
+fn not_run(setup: &Setup, subject: &Subject, unavailable: &[(String, String)]) -> Vec<NotRun> {
     let why = |(cell, workload): (&Cell, &Workload)| {
         let reason = unavailable.iter().find(|(id, _)| *id == cell.id).map(|(_, reason)| reason.clone());
         let open_files = setup.host.open_files_hard;
-        let reason = reason.or_else(|| subjects::cannot_run(kind, cell, workload, open_files, setup.quick))?;
+        let reason = reason.or_else(|| subjects::cannot_run(subject, cell, workload, open_files, setup.quick))?;
         Some(NotRun { cell: cell.id.clone(), workload: workload.name.clone(), reason })
     };
     setup.selected().filter_map(why).collect()
 }
 
-fn notes(args: &Args, pace: &Pace, kind: &Subject, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
+fn notes(spec: &RunSpec, pace: &Pace, subject: &Subject, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
     let mut notes = vec![
         "Every visit starts a fresh server process; a block visits every cell and workload once, in random order."
             .to_owned(),
         "Closed loops measure throughput and the cost of a request at saturation.".to_owned(),
     ];
-    notes.extend(args.preset.map(|preset| format!("Preset `{}`: {}.", preset.name, preset.about)));
-    notes.extend(kind.note().map(str::to_owned));
+    notes.extend(spec.preset.map(|preset| format!("Preset `{}`: {}.", preset.name, preset.about)));
+    notes.extend(subject.note().map(str::to_owned));
     notes.extend(pace.note.clone());
-    notes.extend(warm_up::note(args.warmup_s(), args.max_warmup_s(), kind, args.remote().is_some()));
-    if let Some(remote) = args.remote() {
+    notes.extend(warm_up::note(spec.warmup_s, spec.max_warmup_s, subject, spec.remote.is_some()));
+    if let Some(remote) = &spec.remote {
         let (prefix, host) = (remote.prefix.join(" "), remote.host);
         notes.push(format!(
             "The servers ran behind `{prefix}` and listened at {host}. The generator could not see them: their CPU time was read before and after a run, \
              connecting included, and the warm-up was a run of its own."
         ));
     }
-    if args.is_scaling() {
+    if spec.is_scaling() {
         notes.push("A server with N threads has N CPUs, the generator's own last: where it takes those, a visit is flagged `shared-core`.".to_owned());
     }
-    if args.syscalls {
+    if spec.counts_syscalls {
         notes.push(if syscalls::is_possible() {
             "System calls per request were counted by strace in a pass of its own, as the difference of two loads."
                 .to_owned()
@@ -273,16 +270,16 @@ fn notes(args: &Args, pace: &Pace, kind: &Subject, selection: &Selection, worklo
     if workloads.iter().any(|workload| matches!(workload.arrivals, Arrivals::Open { .. })) {
         notes.push(format!(
             "The open loop offers every cell the same load: {}. The capacity is what {} served in one closed-loop visit of {} before the first block. Latency and cost at equal load come from it.",
-            args.variants.shares(),
+            spec.variants.shares(),
             selection.reference,
-            kind.calibration(),
+            subject.calibration(),
         ));
     }
-    if args.quick {
+    if spec.is_quick {
         notes.push(format!(
             "Quick: to save time, {}, a flagged visit is repeated at most once, and only if all visits are still expected to take at most {} s.",
-            kind.quick_note(),
-            kind.quick_retry_budget_s(),
+            subject.quick_note(),
+            subject.quick_retry_budget_s(),
         ));
     }
     for peer in &selection.missing_peers {

@@ -118,7 +118,7 @@ impl Variants {
             return Err(usage("--rate: none of the workloads that are left is an open loop"));
         }
         let pipelines = self.pipeline.iter().any(|&pipeline| pipeline > 1);
-        if pipelines && !all.clone().any(|(kind, workload)| kind.pipelines(&workload.name)) {
+        if pipelines && !all.clone().any(|(subject, workload)| subject.pipelines(&workload.name)) {
             return Err(usage("--pipeline: none of the workloads that are left has several requests on a connection"));
         }
         Ok(())
@@ -227,11 +227,12 @@ mod tests {
 
     /// A server says the same of a workload and of its variants.
     #[test]
-    fn every_kind_knows_the_variants_of_its_workloads() {
-        for kind in SUBJECTS.iter() {
-            let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
-            let own = subjects::select(kind, &names, &timing(), false);
-            let other = subjects::select_with(kind, &names, &timing(), false, |own| variants(&[3], &[], &[]).of(own));
+    fn every_server_knows_the_variants_of_its_workloads() {
+        for subject in SUBJECTS.iter() {
+            let names: Vec<String> = subject.workloads(false).into_iter().map(|workload| workload.name).collect();
+            let own = subjects::select(subject, &names, &timing(), false);
+            let other =
+                subjects::select_with(subject, &names, &timing(), false, |own| variants(&[3], &[], &[]).of(own));
             assert_eq!(own.len(), other.len());
             for (own, other) in own.iter().zip(&other) {
                 assert!(other.name.ends_with("@c3") && other.command.contains(" 3 "), "{}", other.command);
@@ -240,10 +241,15 @@ mod tests {
                 assert_eq!(own.preload.is_some(), other.preload.is_some());
                 let dimensions = ["driver", "store", "eviction", "strategy", "copy", "dispatch", "cache-map"];
                 for dimension in dimensions {
-                    assert_eq!(kind.varies(&own.name, dimension), kind.varies(&other.name, dimension), "{}", own.name);
+                    assert_eq!(
+                        subject.varies(&own.name, dimension),
+                        subject.varies(&other.name, dimension),
+                        "{}",
+                        own.name
+                    );
                 }
-                assert_eq!(kind.pipelines(&own.name), kind.pipelines(&other.name));
-                assert_eq!(kind.listener(own), kind.listener(other));
+                assert_eq!(subject.pipelines(&own.name), subject.pipelines(&other.name));
+                assert_eq!(subject.listener(own), subject.listener(other));
             }
         }
     }
@@ -266,8 +272,8 @@ mod tests {
         let (http, mq) = (&SUBJECTS[0], &SUBJECTS[4]);
         let workloads = samples::setup().workloads;
         let (closed, open) = (&workloads[0], &workloads[1]);
-        let error = |variants: Variants, kind: &Subject, workload| {
-            variants.check([(kind, workload)].into_iter()).err().map(|error| error.to_string())
+        let error = |variants: Variants, subject: &Subject, workload| {
+            variants.check([(subject, workload)].into_iter()).err().map(|error| error.to_string())
         };
         assert!(error(variants(&[], &[], &["0.3x"]), http, closed).is_some_and(|error| error.starts_with("--rate: ")));
         assert_eq!(error(variants(&[], &[], &["0.3x"]), http, open), None);

@@ -80,26 +80,26 @@ fn quoted_totals_stand_beside_what_all_our_requests_took_together() {
 }
 
 /// A matrix of the preset `seeds`: its quoted cells and one more of ours, 4 µs and 250,000 requests a second each.
-fn seeds(kind: &subjects::Subject, leave_out: Option<&str>) -> Summary {
-    let part = Preset::named("seeds").unwrap().part(kind.server()).unwrap();
+fn seeds(subject: &subjects::Subject, leave_out: Option<&str>) -> Summary {
+    let part = Preset::named("seeds").unwrap().part(subject.server()).unwrap();
     let quotes = crate::plan::presets::quotes(part).unwrap();
     let mut setup = samples::setup();
-    setup.server = kind.server().to_owned();
+    setup.server = subject.server().to_owned();
     (setup.host.cpu_model, setup.host.cores) = ("Some CPU".to_owned(), 2);
-    setup.workloads = kind.workloads(false);
+    setup.workloads = subject.workloads(false);
     setup.workloads.retain(|workload| part.workloads.contains(&workload.name));
     let mut ids: Vec<&str> =
         quotes.rows.iter().map(|row| row.cell.as_str()).filter(|id| leave_out != Some(*id)).collect();
     ids.sort_unstable();
     ids.dedup();
     let cell = |id: &str| {
-        let is_ours = id.starts_with(kind.server());
+        let is_ours = id.starts_with(subject.server());
         samples::cell(id, if is_ours { Role::Ours } else { Role::Peer }, None)
     };
-    let more = format!("{}/more", kind.server());
+    let more = format!("{}/more", subject.server());
     setup.cells = ids.into_iter().chain([more.as_str(), "nginx"]).map(cell).collect();
     setup.reference = setup.cells[0].id.clone();
-    if kind.server() == "http-server" {
+    if subject.server() == "http-server" {
         let (cell, workload) = ("http-server/pool".to_owned(), "original-c10000".to_owned());
         setup.not_run = vec![NotRun { cell, workload, reason: "a worker per connection".to_owned() }];
     }
@@ -124,15 +124,15 @@ fn row<'a>(text: &'a str, having: &[&str]) -> Vec<&'a str> {
 }
 
 fn text(server: &str) -> String {
-    let kind = subjects::named(server).unwrap();
-    quoted_figures(&seeds(kind, None)).unwrap().text()
+    let subject = subjects::named(server).unwrap();
+    quoted_figures(&seeds(subject, None)).unwrap().text()
 }
 
 #[test]
 fn every_original_has_its_table_on_the_terminal_and_in_the_summary() {
     let preset = Preset::named("seeds").unwrap();
-    for kind in subjects::SUBJECTS.iter().filter(|kind| preset.part(kind.server()).is_some()) {
-        let summary = seeds(kind, None);
+    for subject in subjects::SUBJECTS.iter().filter(|subject| preset.part(subject.server()).is_some()) {
+        let summary = seeds(subject, None);
         let quotes = summary.setup.quotes.clone().unwrap();
         let table = quoted_figures(&summary).unwrap();
         let (text, markdown) = (table.text(), table.markdown());
@@ -156,7 +156,7 @@ fn every_original_has_its_table_on_the_terminal_and_in_the_summary() {
                 "{having:?}: {text}"
             );
         }
-        assert!(text.contains(&format!("{}/more", kind.server())) && !text.contains("nginx"), "{text}");
+        assert!(text.contains(&format!("{}/more", subject.server())) && !text.contains("nginx"), "{text}");
     }
 }
 
@@ -183,8 +183,8 @@ fn kvcache_and_redis_stand_beside_what_was_said_of_both_under_each_of_five_loads
         "3,000,000 kvcache/epoll 250,000 4.00 µs"
     );
     assert_eq!(text.matches("kvcache/more").count(), 5, "our others under each load, too");
-    let kind = subjects::named("kvcache").unwrap();
-    let without = seeds(kind, Some("redis"));
+    let subject = subjects::named("kvcache").unwrap();
+    let without = seeds(subject, Some("redis"));
     let text = quoted_figures(&without).unwrap().text();
     assert!(row(&text, &["Redis, GET"]).ends_with(&["900,000", "redis", "not measured"]), "{text}");
 }

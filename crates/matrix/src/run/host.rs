@@ -7,8 +7,9 @@ use loadgen::instructions::{CountedModes, InstructionCounter};
 use nix::{
     sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit},
     time::{clock_getcpuclockid, clock_gettime},
-    unistd::{Pid, SysconfVar, sysconf},
+    unistd::Pid,
 };
+use procfs::{CpuInfo, CpuTime, Current as _, CurrentSI as _, FromReadSI as _, KernelStats, Meminfo};
 use results::{Host, record::HostDuring};
 
 use crate::plan::cpus::CpuList;
@@ -16,16 +17,16 @@ use crate::plan::cpus::CpuList;
 /// The facts a reader needs to judge the figures; what cannot be read is `None`.
 pub(crate) fn facts() -> Result<Host> {
     let (open_files_soft, open_files_hard) = getrlimit(Resource::RLIMIT_NOFILE).context("RLIMIT_NOFILE")?;
-    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
-    let cpu = |key: &str| value_of(&cpuinfo, key, ':').unwrap_or_default();
+    let cpus = CpuInfo::current().ok();
+    let flags = cpus.as_ref().and_then(|cpus| cpus.flags(0)).unwrap_or_default();
     Ok(Host {
         kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").unwrap_or_default()),
-        cpu_model: cpu("model name"),
+        cpu_model: cpus.as_ref().and_then(|cpus| cpus.model_name(0)).unwrap_or_default().to_owned(),
         cores: cores()?,
-        memory_bytes: read("/proc/meminfo").and_then(|text| memory_bytes(&text)).unwrap_or(0),
+        memory_bytes: Meminfo::current().map_or(0, |memory| memory.mem_total),
         governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         smt: read("/sys/devices/system/cpu/smt/control"),
-        virtual_machine: cpu("flags").split(' ').any(|flag| flag == "hypervisor"),
+        virtual_machine: flags.contains(&"hypervisor"),
         mitigations: mitigations(),
         clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         transparent_hugepages: read("/sys/kernel/mm/transparent_hugepage/enabled").map(|text| bracketed(&text)),
@@ -78,17 +79,6 @@ fn read(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// The value after `key` and `separator` in the first line that starts with `key`.
-fn value_of(text: &str, key: &str, separator: char) -> Option<String> {
-    let line = text.lines().find(|line| line.starts_with(key))?;
-    Some(line.split_once(separator)?.1.trim().to_owned())
-}
-
-fn memory_bytes(meminfo: &str) -> Option<u64> {
-    let kib: u64 = value_of(meminfo, "MemTotal", ':')?.split(' ').next()?.parse().ok()?;
-    Some(kib * 1024)
-}
-
 /// The chosen word of a sysfs choice: `always [madvise] never` → `madvise`.
 fn bracketed(text: &str) -> String {
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
@@ -119,7 +109,7 @@ pub(crate) struct Reading {
 impl Reading {
     /// `server` is that of a process of this machine.
     pub(crate) fn take(server: Option<u32>) -> Result<Self> {
-        let stat = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+        let stat = KernelStats::current().context("/proc/stat")?;
         let usage = |who| -> Result<Duration> {
             let usage = getrusage(who).context("getrusage")?;
             let micros = |time: nix::sys::time::TimeVal| {
@@ -132,7 +122,7 @@ impl Reading {
             Ok(Duration::from(clock_gettime(clock).context("CPU clock")?))
         };
         Ok(Self {
-            ticks: Ticks::parse(&stat).context("/proc/stat")?,
+            ticks: Ticks::new(&stat.total),
             server: server.map_or(Ok(Duration::ZERO), cpu)?,
             ours: usage(UsageWho::RUSAGE_SELF)? + usage(UsageWho::RUSAGE_CHILDREN)?,
         })
@@ -155,10 +145,10 @@ pub(crate) fn tick_error(elapsed: Duration) -> Duration {
 }
 
 pub(crate) fn ticks_per_second() -> f64 {
-    sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100) as f64
+    procfs::ticks_per_second() as f64
 }
 
-/// The first line of /proc/stat: ticks of all cores since boot.
+/// Ticks of all cores since boot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ticks {
     busy: u64,
@@ -176,13 +166,17 @@ impl Ticks {
         (steal, (busy_s - ours_s).max(0.0) / elapsed.as_secs_f64().max(f64::MIN_POSITIVE))
     }
 
-    pub(crate) fn parse(stat: &str) -> Option<Self> {
-        let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let fields: Vec<u64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-        // proc_stat(5): user nice system idle iowait irq softirq steal guest guest_nice; guest is counted in user.
-        let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = fields[..] else { return None };
-        let busy = user + nice + system + irq + softirq;
-        Some(Self { busy, steal, total: busy + steal + idle + iowait })
+    /// Parses /proc/stat, which may be another machine's.
+    pub(crate) fn parse(stat: &str) -> Result<Self> {
+        let stat = KernelStats::from_read(stat.as_bytes(), procfs::current_system_info()).context("/proc/stat")?;
+        Ok(Self::new(&stat.total))
+    }
+
+    fn new(time: &CpuTime) -> Self {
+        // proc_stat(5): guest is counted in user.
+        let interrupts = time.irq.unwrap_or(0) + time.softirq.unwrap_or(0);
+        let (busy, steal) = (time.user + time.nice + time.system + interrupts, time.steal.unwrap_or(0));
+        Self { busy, steal, total: busy + steal + time.idle + time.iowait.unwrap_or(0) }
     }
 }
 
@@ -192,10 +186,11 @@ mod tests {
 
     #[test]
     fn proc_stat_is_busy_stolen_and_idle_time() {
-        let stat = "cpu  100 10 50 1000 40 5 15 20 7 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
-        assert_eq!(Ticks::parse(stat), Some(Ticks { busy: 180, steal: 20, total: 1240 }));
-        assert_eq!(Ticks::parse("cpu  1 2 3\n"), None);
-        assert_eq!(Ticks::parse("intr 5\n"), None);
+        let stat =
+            "cpu  100 10 50 1000 40 5 15 20 7 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nctxt 9\nbtime 1700000000\nprocesses 3\n";
+        assert_eq!(Ticks::parse(stat).unwrap(), Ticks { busy: 180, steal: 20, total: 1240 });
+        assert!(Ticks::parse("cpu  1 2 3\n").is_err());
+        assert!(Ticks::parse("intr 5\n").is_err());
     }
 
     #[test]
@@ -226,10 +221,8 @@ mod tests {
     }
 
     #[test]
-    fn values_are_found_in_the_kernels_texts() {
+    fn the_chosen_word_of_a_sysfs_choice_is_in_brackets() {
         assert_eq!(bracketed("always [madvise] never"), "madvise");
         assert_eq!(bracketed("none"), "none");
-        assert_eq!(memory_bytes("MemTotal:  2048 kB\nMemFree: 1 kB"), Some(2 << 20));
-        assert_eq!(value_of("model name\t: Fast One\n", "model name", ':'), Some("Fast One".to_owned()));
     }
 }

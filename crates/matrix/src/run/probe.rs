@@ -6,6 +6,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use procfs::{
+    FromRead as _,
+    process::{Schedstat, Stat},
+};
 use results::record::{CpuSource, ProcessDuring};
 
 use crate::run::{
@@ -44,14 +48,8 @@ impl Snapshot {
         let file = |path: &str| files.get(path).with_context(|| format!("{path}: not there"));
         let status = file(&format!("/proc/{pid}/status"))?;
         let kib = |key: &str| number(status, key).map(|kib| kib * 1024);
-        // proc_pid_stat(5) from field 3 on; the name before it may contain anything, `)` included.
-        let stat = file(&format!("/proc/{pid}/stat"))?;
-        let (_, rest) = stat.rsplit_once(')').with_context(|| format!("/proc/{pid}/stat"))?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        let field = |number: usize| -> Result<u64> {
-            let text = fields.get(number - 3).with_context(|| format!("/proc/{pid}/stat: field {number}"))?;
-            text.parse().with_context(|| format!("/proc/{pid}/stat: field {number}"))
-        };
+        let path = format!("/proc/{pid}/stat");
+        let stat = Stat::from_read(file(&path)?.as_bytes()).context(path)?;
         let tasks = format!("/proc/{pid}/task/");
         let mut threads: BTreeMap<String, Thread> = BTreeMap::new();
         for (path, text) in files.iter().filter(|(path, _)| path.starts_with(&tasks)) {
@@ -59,9 +57,9 @@ impl Snapshot {
             let thread = threads.entry(thread.to_owned()).or_default();
             match name {
                 "schedstat" => {
-                    let mut values = text.split_ascii_whitespace().map(|value| value.parse().unwrap_or(0));
-                    thread.run = Duration::from_nanos(values.next().unwrap_or(0));
-                    thread.wait = Duration::from_nanos(values.next().unwrap_or(0));
+                    let Ok(times) = Schedstat::from_read(text.as_bytes()) else { continue };
+                    thread.run = Duration::from_nanos(times.sum_exec_runtime);
+                    thread.wait = Duration::from_nanos(times.run_delay);
                 }
                 _ => {
                     thread.voluntary = number(text, "voluntary_ctxt_switches:").unwrap_or(0);
@@ -71,12 +69,12 @@ impl Snapshot {
         }
         Ok(Self {
             at: Instant::now(),
-            ticks: Ticks::parse(file("/proc/stat")?).context("/proc/stat")?,
+            ticks: Ticks::parse(file("/proc/stat")?)?,
             boot: files.get("/proc/sys/kernel/random/boot_id").cloned().unwrap_or_default(),
-            minor_faults: field(10)?,
-            major_faults: field(12)?,
-            user_ticks: field(14)?,
-            system_ticks: field(15)?,
+            minor_faults: stat.minflt,
+            major_faults: stat.majflt,
+            user_ticks: stat.utime,
+            system_ticks: stat.stime,
             rss_bytes: kib("VmRSS:").context("VmRSS")?,
             peak_rss_bytes: kib("VmHWM:").unwrap_or(0),
             threads,
@@ -139,9 +137,14 @@ mod tests {
 
     fn files(user: u64, run_ns: u64, threads: &[&str]) -> Files {
         let mut files = Files::from([
-            ("/proc/stat".to_owned(), "cpu  1 2 3 4 5 6 7 8\n".to_owned()),
+            ("/proc/stat".to_owned(), "cpu  1 2 3 4 5 6 7 8\nctxt 9\nbtime 1\nprocesses 3\n".to_owned()),
             ("/proc/7/status".to_owned(), "VmHWM:\t 20 kB\nVmRSS:\t 10 kB\n".to_owned()),
-            ("/proc/7/stat".to_owned(), format!("7 (a) b) S 1 1 1 0 -1 0 {user} 0 3 0 {user} 2 0 0 20\n")),
+            (
+                "/proc/7/stat".to_owned(),
+                format!(
+                    "7 (a) b) S 1 1 1 0 -1 0 {user} 0 3 0 {user} 2 0 0 20 0 1 0 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0\n"
+                ),
+            ),
         ]);
         for thread in threads {
             let task = format!("/proc/7/task/{thread}");

@@ -109,15 +109,15 @@ fn a_server_in_another_namespace_is_measured_over_the_wire_and_is_gone_afterward
     let Some(binaries) = binaries().unwrap() else { return };
     let wire = Wire::new().unwrap();
     let bench = bench(&binaries, &wire);
-    let of_kind = |server: &str| subjects::named(server).unwrap();
+    let subject_of = |server: &str| subjects::named(server).unwrap();
     for (server, workload) in [("http-server", "get-128B-c64"), ("kvcache", "mc-text-get-P100")] {
         let cpus = CpuList::parse("0").unwrap();
-        let cells = Cells::ask(of_kind(server), &binaries, &cpus, None).unwrap();
-        let workload = &subjects::select(cells.kind, &[workload.to_owned()], &bench.timing, true)[0];
+        let cells = Cells::ask(subject_of(server), &binaries, &cpus, None).unwrap();
+        let workload = &subjects::select(cells.subject, &[workload.to_owned()], &bench.timing, true)[0];
         let reference = cells.reference().unwrap();
         let null = Cell { server: "loadgen".to_owned(), ..samples::cell("null", Role::Null, None) };
         let mut visited = vec![reference];
-        visited.extend(cells.kind.answers(Role::Null, "loadgen", workload).then_some(null));
+        visited.extend(cells.subject.answers(Role::Null, "loadgen", workload).then_some(null));
         for cell in visited {
             let before = wire.received_packets();
             let attempt = bench.visit(&cells, &cell, workload).unwrap();

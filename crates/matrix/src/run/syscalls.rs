@@ -63,7 +63,7 @@ pub(crate) fn count(bench: &Bench, cells: &Cells, cell: &Cell, workload: &Worklo
         Err(error) => (None, Some(format!("{error:#}"))),
     };
     let (cell, workload) = (cell.id.clone(), workload.name.clone());
-    Some(Count { matrix: cells.kind.server().to_owned(), cell, workload, per_request, failure })
+    Some(Count { matrix: cells.subject.server().to_owned(), cell, workload, per_request, failure })
 }
 
 fn per_request(bench: &Bench, cells: &Cells, cell: &Cell, workload: &Workload) -> Result<BTreeMap<String, f64>> {
@@ -99,7 +99,7 @@ fn calls(
     let load = bench.fill(cells, cell.role, workload, &server, &address).and_then(|filled| {
         filled.context("interrupted")?;
         let arguments = bench.load_arguments(cells, cell.role, workload, &address, &server);
-        let load_s = cells.kind.load_s(workload, bench.timing.slice_s, bench.timing.longest_warmup_s());
+        let load_s = cells.subject.load_s(workload, bench.timing.slice_s, bench.timing.longest_warmup_s());
         bench.generate(&with_requests(&arguments, requests), load_s)?.context("interrupted")
     });
     let run = load?;

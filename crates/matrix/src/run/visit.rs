@@ -137,7 +137,7 @@ impl Bench {
         }
         let command = cells.command(cell, workload, &self.scratch.site(), &self.loadgen)?;
         let mut server = start(&subjects::listening_at(command, self.host), Stdio::piped())?;
-        let listener = if cell.role == Role::Null { 0 } else { cells.kind.listener(workload) };
+        let listener = if cell.role == Role::Null { 0 } else { cells.subject.listener(workload) };
         let address = server.wait_for_ready_line(listener)?;
         Ok((server, address))
     }
@@ -151,7 +151,7 @@ impl Bench {
         server: &Process,
         address: &str,
     ) -> Result<Option<Loaded>> {
-        let load_s = cells.kind.load_s(workload, self.timing.slice_s, self.timing.longest_warmup_s());
+        let load_s = cells.subject.load_s(workload, self.timing.slice_s, self.timing.longest_warmup_s());
         let Some(bytes_per_key) = self.fill(cells, role, workload, server, address)? else { return Ok(None) };
         let mut arguments = match &self.machine {
             Machine::Here => self.load_arguments(cells, role, workload, address, server),
@@ -196,8 +196,8 @@ impl Bench {
         let site = self.scratch.site();
         let target = Target { workload, role, address, site: &site.to_string_lossy() };
         let empty = self.process(server)?.rss_bytes;
-        let arguments = cells.kind.preload_arguments(&target, &self.timing);
-        let prepare_s = cells.kind.preload_s(workload);
+        let arguments = cells.subject.preload_arguments(&target, &self.timing);
+        let prepare_s = cells.subject.preload_s(workload);
         let Some(run) = self.generate(&arguments, prepare_s).context("before the load")? else { return Ok(None) };
         if run.ok < u64::from(prepared) {
             bail!("{} of {prepared} keys were stored or documents right: {:?}", run.ok, run.errors);
@@ -217,7 +217,7 @@ impl Bench {
     ) -> Vec<String> {
         let site = self.scratch.site();
         let target = Target { workload, role, address, site: &site.to_string_lossy() };
-        subjects::arguments(cells.kind, &target, &self.timing, &server.pid().to_string())
+        subjects::arguments(cells.subject, &target, &self.timing, &server.pid().to_string())
     }
 
     /// For a generator that cannot see the server's process.
@@ -231,7 +231,7 @@ impl Bench {
     ) -> Vec<String> {
         let site = self.scratch.site();
         let target = Target { workload, role, address, site: &site.to_string_lossy() };
-        subjects::without(&subjects::arguments(cells.kind, &target, timing, "PID"), &["--server-pid"])
+        subjects::without(&subjects::arguments(cells.subject, &target, timing, "PID"), &["--server-pid"])
     }
 
     fn process(&self, server: &Process) -> Result<Snapshot> {

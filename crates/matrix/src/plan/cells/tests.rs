@@ -5,10 +5,10 @@ use crate::plan::{
     subjects::{SUBJECTS, Timing, select as workloads_of},
 };
 
-fn cells(kind: usize, backends: Backends) -> Cells {
-    let kind = &SUBJECTS[kind];
-    let executable = Path::new("target").join(kind.server());
-    Cells { kind, executable, backends, cpus: CpuList::parse("0").unwrap(), growth: None }
+fn cells(subject: usize, backends: Backends) -> Cells {
+    let subject = &SUBJECTS[subject];
+    let executable = Path::new("target").join(subject.server());
+    Cells { subject, executable, backends, cpus: CpuList::parse("0").unwrap(), growth: None }
 }
 
 fn web() -> Cells {
@@ -23,14 +23,14 @@ fn files() -> Cells {
     cells(2, backends::tests::files())
 }
 
-fn workloads(kind: &Subject) -> Vec<Workload> {
+fn workloads(subject: &Subject) -> Vec<Workload> {
     let timing = Timing { slice_s: 1.0, warmup_s: 1.0, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 };
-    let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
-    workloads_of(kind, &names, &timing, false)
+    let names: Vec<String> = subject.workloads(false).into_iter().map(|workload| workload.name).collect();
+    workloads_of(subject, &names, &timing, false)
 }
 
 fn select_in(cells: &Cells, filter: &str, reference: Option<&str>) -> Result<Option<Selection>> {
-    let workloads = workloads(cells.kind);
+    let workloads = workloads(cells.subject);
     let vocabulary = cells.vocabulary(&[], &["closed".to_owned()]);
     let filter = if filter.is_empty() { Filter::default() } else { Filter::parse(filter, &vocabulary)? };
     cells.select(&filter, &[], &workloads, reference)
@@ -149,7 +149,7 @@ fn a_combination_that_does_not_exist_is_a_row_with_a_reason_for_who_asks_for_exa
 fn products_of_a_filter_select_beside_each_other_each_under_its_own_workloads() {
     let filter = "driver=epoll,eviction=mutex,workload=original-mixed;driver=uring";
     let cells = files();
-    let workloads = workloads(cells.kind);
+    let workloads = workloads(cells.subject);
     let names: Vec<String> = workloads.iter().map(|workload| workload.name.clone()).collect();
     let filter = Filter::parse(filter, &cells.vocabulary(&[], &names)).unwrap();
     let selection = cells.select(&filter, &[], &workloads, Some("uring")).unwrap().unwrap();
@@ -160,7 +160,7 @@ fn products_of_a_filter_select_beside_each_other_each_under_its_own_workloads() 
 #[test]
 fn a_file_server_is_started_with_what_the_workload_speaks_and_serves() {
     let cells = files();
-    let workloads = workloads(cells.kind);
+    let workloads = workloads(cells.subject);
     let command = |filter: &str, name: &str| {
         let selection = select_in(&cells, filter, None).unwrap().unwrap();
         let workload = workloads.iter().find(|workload| workload.name == name).unwrap();
@@ -186,7 +186,7 @@ fn a_file_server_is_started_with_what_the_workload_speaks_and_serves() {
 fn a_row_that_no_workload_is_left_for_is_left_out() {
     let cells = cache();
     let workloads: Vec<Workload> =
-        workloads(cells.kind).into_iter().filter(|workload| workload.name == "get-P1").collect();
+        workloads(cells.subject).into_iter().filter(|workload| workload.name == "get-P1").collect();
     let selection = cells.select(&Filter::default(), &[], &workloads, None).unwrap().unwrap();
     assert_eq!(ids(&selection), ["kvcache/epoll", "kvcache/uring", "null", "control-aa"]);
 }
@@ -205,13 +205,13 @@ fn dimensions_that_the_filter_names_are_crossed_under_every_workload() {
 fn a_filter_that_leaves_nothing_of_a_matrix_selects_nothing() {
     let keys = vec![("server".to_owned(), vec!["other".to_owned()])];
     let filter = Filter::parse("server=other", &Vocabulary { keys, servers: Vec::new() }).unwrap();
-    assert!(web().select(&filter, &[], &workloads(web().kind), None).unwrap().is_none());
+    assert!(web().select(&filter, &[], &workloads(web().subject), None).unwrap().is_none());
 }
 
 #[test]
 fn commands_ask_for_the_back_end_and_pool_gets_a_worker_per_connection() {
     let selection = select("", None).unwrap();
-    let workloads = workloads(web().kind);
+    let workloads = workloads(web().subject);
     let workload = workloads.iter().find(|workload| workload.name == "get-1MiB-c16").unwrap();
     let command = |index: usize| {
         let cell = &selection.cells[index];
@@ -230,7 +230,7 @@ fn commands_ask_for_the_back_end_and_pool_gets_a_worker_per_connection() {
 fn a_cache_is_started_with_what_the_workload_adds() {
     let cells = cache();
     let selection = select_in(&cells, "store=std", None).unwrap().unwrap();
-    let workloads = workloads(cells.kind);
+    let workloads = workloads(cells.subject);
     let command = |name: &str| {
         let workload = workloads.iter().find(|workload| workload.name == name).unwrap();
         let words = cells.command(&selection.cells[0], workload, Path::new("/site"), Path::new("loadgen")).unwrap();
@@ -250,7 +250,7 @@ fn a_sweep_varies_each_named_dimension_alone_around_what_is_fixed() {
     let (vary, fix) = (["driver".to_owned(), "compression".to_owned()], ["store=std".to_owned()]);
     let sweep = crate::plan::sweep::Sweep::parse(&vary, &fix, &vocabulary).unwrap();
     let filter = Filter::of(&sweep.expression(&cells.dimensions()).unwrap(), &vocabulary).unwrap();
-    let selection = cells.select(&filter, &[], &workloads(cells.kind), None).unwrap().unwrap();
+    let selection = cells.select(&filter, &[], &workloads(cells.subject), None).unwrap().unwrap();
     let ours = ["kvcache/epoll/std", "kvcache/epoll/std/zstd", "kvcache/uring/std"];
     assert_eq!(ids(&selection), [&ours[..], &["null", "control-aa"]].concat());
     assert_eq!(selection.reference, "kvcache/epoll/std", "the nearest to the default of those that are left");
@@ -271,7 +271,7 @@ fn a_scaled_server_gets_as_many_cpus_as_threads_and_the_reference_has_one() {
     let selection = select_in(&cells, &part.filter, None).unwrap().unwrap();
     let ours = ["kvcache/epoll", "kvcache/epoll/threads=2", "kvcache/uring", "kvcache/uring/threads=2"];
     assert_eq!(ids(&selection), [&ours[..], &["null", "control-aa"]].concat());
-    let workloads = workloads(cells.kind);
+    let workloads = workloads(cells.subject);
     let command = |index: usize| {
         let cell = &selection.cells[index];
         let words = cells.command(cell, &workloads[0], Path::new("/site"), Path::new("loadgen")).unwrap();

@@ -112,7 +112,7 @@ mod tests {
     use crate::plan::subjects::SUBJECTS;
 
     fn started(peer: &dyn Peer, workload: &str) -> String {
-        let workloads = SUBJECTS.iter().flat_map(|kind| kind.workloads(false));
+        let workloads = SUBJECTS.iter().flat_map(|subject| subject.workloads(false));
         let workload = &workloads.into_iter().find(|known| known.name == workload).unwrap();
         let address = "127.0.0.1:7001".parse().unwrap();
         let (site, scratch, binaries) = (Path::new("/s"), Path::new("/c"), Path::new("/b"));

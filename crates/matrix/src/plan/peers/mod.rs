@@ -190,9 +190,9 @@ mod tests {
     #[test]
     fn every_peer_has_a_name_of_its_own_and_its_cells_an_id() {
         assert_eq!(names(), ["nginx", "lighttpd", "redis", "memcached", "http-server"]);
-        for kind in SUBJECTS.iter() {
-            let ids: std::collections::BTreeSet<&str> = kind.peers().iter().map(|peer| peer.id()).collect();
-            assert_eq!(ids.len(), kind.peers().len());
+        for subject in SUBJECTS.iter() {
+            let ids: std::collections::BTreeSet<&str> = subject.peers().iter().map(|peer| peer.id()).collect();
+            assert_eq!(ids.len(), subject.peers().len());
         }
     }
 }

@@ -386,30 +386,30 @@ impl Timing {
     }
 }
 
-/// The workloads of a kind so named, in its order, with the commands that make them.
-pub(crate) fn select(kind: &Subject, names: &[String], timing: &Timing, is_quick: bool) -> Vec<Workload> {
-    select_with(kind, names, timing, is_quick, |own| own)
+/// Selects the workloads of a server by name, in its order, with the commands that make them.
+pub(crate) fn select(subject: &Subject, names: &[String], timing: &Timing, is_quick: bool) -> Vec<Workload> {
+    select_with(subject, names, timing, is_quick, |own| own)
 }
 
 /// Selects the same and varies them.
 pub(crate) fn select_with(
-    kind: &Subject,
+    subject: &Subject,
     names: &[String],
     timing: &Timing,
     is_quick: bool,
     vary: impl FnOnce(Vec<Workload>) -> Vec<Workload>,
 ) -> Vec<Workload> {
-    let mut workloads = kind.workloads(is_quick);
+    let mut workloads = subject.workloads(is_quick);
     workloads.retain(|workload| names.contains(&workload.name));
     let mut workloads = vary(workloads);
     for workload in &mut workloads {
-        show_commands(kind, workload, timing);
+        show_commands(subject, workload, timing);
     }
     workloads
 }
 
 /// Sets the load that the open workloads offer, from the reference's capacity.
-pub(crate) fn calibrate(kind: &Subject, workloads: &mut [Workload], capacity_rps: f64, timing: &Timing) {
+pub(crate) fn calibrate(subject: &Subject, workloads: &mut [Workload], capacity_rps: f64, timing: &Timing) {
     for workload in workloads {
         if let Arrivals::Open { rate_rps, fraction, .. } = workload.arrivals {
             let (rate_rps, fraction) = match rate_rps > 0.0 {
@@ -419,16 +419,16 @@ pub(crate) fn calibrate(kind: &Subject, workloads: &mut [Workload], capacity_rps
                 false => ((capacity_rps * fraction / 1_000.0).round().max(1.0) * 1_000.0, fraction),
             };
             workload.arrivals = Arrivals::Open { rate_rps, fraction, capacity_rps };
-            show_commands(kind, workload, timing);
+            show_commands(subject, workload, timing);
         }
     }
 }
 
 /// The generator's arguments against the server `pid`.
-pub(crate) fn arguments(kind: &Subject, target: &Target<'_>, timing: &Timing, pid: &str) -> Vec<String> {
+pub(crate) fn arguments(subject: &Subject, target: &Target<'_>, timing: &Timing, pid: &str) -> Vec<String> {
     let workload = target.workload;
-    let mut words = vec![kind.load.command(target.role).to_owned()];
-    words.extend(kind.load.amount_arguments(workload, timing));
+    let mut words = vec![subject.load.command(target.role).to_owned()];
+    words.extend(subject.load.amount_arguments(workload, timing));
     let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
     if workload.pipeline > 1 {
         flag("-P", workload.pipeline.to_string());
@@ -442,7 +442,7 @@ pub(crate) fn arguments(kind: &Subject, target: &Target<'_>, timing: &Timing, pi
     flag("--format", "json".to_owned());
     flag("--server-pid", pid.to_owned());
     words.push("--timeline".to_owned());
-    words.extend(kind.load_arguments(target));
+    words.extend(subject.load_arguments(target));
     words
 }
 
@@ -482,11 +482,11 @@ fn time_arguments(workload: &Workload, timing: &Timing) -> [String; 4] {
     ["-d".to_owned(), part(timing.slice_s), "--warmup".to_owned(), part(timing.warmup_s)]
 }
 
-fn show_commands(kind: &Subject, workload: &mut Workload, timing: &Timing) {
+fn show_commands(subject: &Subject, workload: &mut Workload, timing: &Timing) {
     let shown = |arguments: Vec<String>| format!("loadgen {}", arguments.join(" "));
     let target = Target { workload, role: Role::Ours, address: "ADDR", site: "SITE" };
-    let command = shown(arguments(kind, &target, timing, "PID"));
-    let preload = workload.prepared().map(|_| shown(kind.preload_arguments(&target, timing)));
+    let command = shown(arguments(subject, &target, timing, "PID"));
+    let preload = workload.prepared().map(|_| shown(subject.preload_arguments(&target, timing)));
     workload.command = command;
     workload.preload = preload;
 }
@@ -530,13 +530,13 @@ pub(crate) fn shortened(text: &str) -> String {
 
 /// Returns why `cell` cannot run `workload` here, if it cannot.
 pub(crate) fn cannot_run(
-    kind: &Subject,
+    subject: &Subject,
     cell: &Cell,
     workload: &Workload,
     open_files: u64,
     is_quick: bool,
 ) -> Option<String> {
-    if workload.pipeline > 1 && !kind.pipelines(&workload.name) {
+    if workload.pipeline > 1 && !subject.pipelines(&workload.name) {
         return Some("one request per connection".to_owned());
     }
     let connections = workload.connections;
@@ -550,7 +550,7 @@ pub(crate) fn cannot_run(
             Some(Connection::Loop | Connection::Task) | None => {}
         }
     }
-    kind.why_not(cell, workload, is_quick)
+    subject.why_not(cell, workload, is_quick)
 }
 
 #[cfg(test)]

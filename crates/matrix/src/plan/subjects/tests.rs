@@ -9,26 +9,26 @@ fn http() -> &'static Subject {
     &SUBJECTS[0]
 }
 
-fn workloads(kind: &Subject) -> Vec<Workload> {
-    let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
-    select(kind, &names, &timing(), false)
+fn workloads(subject: &Subject) -> Vec<Workload> {
+    let names: Vec<String> = subject.workloads(false).into_iter().map(|workload| workload.name).collect();
+    select(subject, &names, &timing(), false)
 }
 
 #[test]
-fn names_of_workloads_are_unique_over_all_kinds() {
+fn names_of_workloads_are_unique_over_all_servers() {
     let all: Vec<String> = SUBJECTS.iter().flat_map(workloads).map(|workload| workload.name).collect();
     let unique: std::collections::BTreeSet<&String> = all.iter().collect();
     assert_eq!(unique.len(), all.len());
 }
 
 #[test]
-fn every_kind_is_calibrated_with_a_closed_loop_that_its_reference_answers() {
-    for kind in SUBJECTS.iter() {
-        let workloads = workloads(kind);
-        let calibration = workloads.iter().find(|workload| workload.name == kind.calibration()).unwrap();
+fn calibration_is_a_closed_loop_that_the_reference_answers() {
+    for subject in SUBJECTS.iter() {
+        let workloads = workloads(subject);
+        let calibration = workloads.iter().find(|workload| workload.name == subject.calibration()).unwrap();
         assert_eq!(calibration.arrivals, Arrivals::Closed);
-        assert!(kind.answers(Role::Ours, kind.server(), calibration));
-        assert!(workloads.iter().any(|workload| kind.is_quick(&workload.name)));
+        assert!(subject.answers(Role::Ours, subject.server(), calibration));
+        assert!(workloads.iter().any(|workload| subject.is_quick(&workload.name)));
     }
 }
 
@@ -52,13 +52,13 @@ fn the_generator_is_asked_for_exactly_the_workload() {
 }
 
 #[test]
-fn a_warm_up_with_a_limit_is_asked_for_where_the_generator_has_one_and_not_in_a_load_sweep() {
+fn a_longest_warm_up_is_asked_for_except_in_load_sweeps() {
     let timing = Timing { max_warmup_s: Some(1.2), ..timing() };
-    for kind in SUBJECTS.iter() {
-        let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
-        for workload in select(kind, &names, &timing, false) {
+    for subject in SUBJECTS.iter() {
+        let names: Vec<String> = subject.workloads(false).into_iter().map(|workload| workload.name).collect();
+        for workload in select(subject, &names, &timing, false) {
             let has_one = workload.command.contains(" --warmup 300ms --max-warmup 1200ms ");
-            let may = kind.warms_up_until_steady() && workload.repetitions.is_none() && !workload.is_load_sweep();
+            let may = subject.warms_up_until_steady() && workload.repetitions.is_none() && !workload.is_load_sweep();
             assert_eq!(has_one, may, "{}", workload.command);
             assert!(has_one || !workload.command.contains("--max-warmup"), "{}", workload.command);
         }

@@ -1,0 +1,288 @@
+//! The validated request: what the flags ask for, with every check that needs neither a build nor a server.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use results::Remote;
+use servers::PresetPart;
+
+use crate::{
+    commands::{Command, GateArgs, baseline},
+    plan::{
+        args::Args,
+        cpus::CpuList,
+        filter::{self, Expression, hint},
+        pace::PaceRequest,
+        peers::{self, Peer},
+        presets::Preset,
+        setup::Placement,
+        subjects::{self, SUBJECTS, Subject},
+        variants::Variants,
+        warm_up,
+    },
+    run::host,
+    usage,
+};
+
+const QUICK: Defaults = Defaults { blocks: 3, slice_s: 0.5, warmup_s: 0.3 };
+const FULL: Defaults = Defaults { blocks: 7, slice_s: 1.5, warmup_s: 0.5 };
+
+struct Defaults {
+    blocks: u32,
+    slice_s: f64,
+    warmup_s: f64,
+}
+
+/// Task of one call of bench-matrix.
+pub(crate) enum Task {
+    /// Makes a plan and its visits.
+    Start(Box<RunSpec>),
+    /// Makes a plan and prints it.
+    Show(Box<RunSpec>, Listing),
+    /// Makes the missing visits of a run.
+    Resume(ResumeSpec),
+    /// Works on stored runs.
+    Process(Command),
+}
+
+/// Form in which a plan is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// Cells, workloads and the expected time: `--list`.
+    Combinations,
+    /// Every visit in its order: `--dry-run`.
+    Visits,
+}
+
+/// A new run.
+pub(crate) struct RunSpec {
+    /// Servers to measure, at least one.
+    pub(crate) subjects: Vec<SubjectSpec>,
+    pub(crate) preset: Option<&'static Preset>,
+    pub(crate) is_quick: bool,
+    /// Blocks and slices as asked for, and what they are otherwise.
+    pub(crate) pace: PaceRequest,
+    pub(crate) warmup_s: f64,
+    /// Longest warm-up; `None` is a fixed time.
+    pub(crate) max_warmup_s: Option<f64>,
+    /// True if somebody asked for a warm-up that ends by itself.
+    pub(crate) has_asked_for_max_warmup: bool,
+    /// `None` is the time of the plan.
+    pub(crate) seed: Option<u64>,
+    /// Dimensions and their values are known only to the servers, which check them.
+    pub(crate) vary: Vec<String>,
+    pub(crate) fix: Vec<String>,
+    pub(crate) variants: Variants,
+    pub(crate) reference: Option<String>,
+    pub(crate) placement: Placement,
+    /// Place of the servers, if they do not run here.
+    pub(crate) remote: Option<Remote>,
+    pub(crate) counts_syscalls: bool,
+    pub(crate) keeps_histograms: bool,
+    /// Cargo profile of what is measured and of what measures.
+    pub(crate) profile: String,
+    /// `None` is a directory named after time and commit.
+    pub(crate) out: Option<PathBuf>,
+    pub(crate) session: SessionSpec,
+}
+
+/// Part of a new run that concerns one server.
+pub(crate) struct SubjectSpec {
+    pub(crate) subject: &'static Subject,
+    /// What the preset says of it.
+    pub(crate) preset_part: Option<&'static PresetPart>,
+    pub(crate) filter: Option<Expression>,
+    /// Names of the workloads that were asked for; perhaps none.
+    pub(crate) workloads: Vec<String>,
+    pub(crate) peers: Vec<&'static dyn Peer>,
+}
+
+/// A run to continue. Its plan is in its directory.
+pub(crate) struct ResumeSpec {
+    pub(crate) directory: PathBuf,
+    pub(crate) session: SessionSpec,
+}
+
+/// Options of making visits, which are no part of the plan: a resumed run may have others.
+pub(crate) struct SessionSpec {
+    pub(crate) time_budget_s: Option<f64>,
+    /// True if what is measured has been built before.
+    pub(crate) is_built: bool,
+    pub(crate) is_forced: bool,
+    /// Name under which the finished run is kept.
+    pub(crate) save_baseline: Option<String>,
+    /// Run that the finished one is compared with: a name or a directory.
+    pub(crate) baseline: Option<String>,
+    pub(crate) gate: GateArgs,
+}
+
+impl Task {
+    /// Checks the flags and decides what they ask for.
+    ///
+    /// # Errors
+    /// They contradict each other, or name what does not exist.
+    pub(crate) fn from_args(args: Args) -> Result<Self> {
+        if let Some(command) = args.command {
+            return Ok(Self::Process(command));
+        }
+        if let Some(directory) = args.resume.clone() {
+            return Ok(Self::Resume(ResumeSpec { directory, session: SessionSpec::from_args(&args) }));
+        }
+        if let Some(name) = &args.baseline {
+            baseline::find(name)?;
+        }
+        let listing = match (args.list, args.dry_run) {
+            (true, _) => Some(Listing::Combinations),
+            (false, true) => Some(Listing::Visits),
+            (false, false) => None,
+        };
+        let spec = Box::new(RunSpec::from_args(args, host::cores()?, &host::siblings(0))?);
+        Ok(match listing {
+            Some(listing) => Self::Show(spec, listing),
+            None => Self::Start(spec),
+        })
+    }
+}
+
+impl RunSpec {
+    /// `cores` is the number of this machine's CPUs; `siblings` share a core with the first.
+    fn from_args(args: Args, cores: u32, siblings: &[usize]) -> Result<Self> {
+        let subjects = subjects(&args)?;
+        let defaults = if args.quick { &QUICK } else { &FULL };
+        let warmup_s = args.warmup.unwrap_or(defaults.warmup_s);
+        warm_up::check(args.max_warmup, warmup_s)?;
+        check_workloads(&args, &subjects)?;
+        // Names can only be checked once the servers have been asked; what cannot be read at all is said before that.
+        args.filter.iter().try_for_each(|text| filter::parse(text).map(drop))?;
+        if args.gate.fail_on_regression.is_some() && args.baseline.is_none() {
+            return Err(usage("--fail-on-regression needs a --baseline to compare with"));
+        }
+        if args.against != ["none"] {
+            check_names("--against", &args.against, &peers::names())?;
+        }
+        let placement = placement(&args, cores, siblings)?;
+        let subjects = subjects.into_iter().map(|subject| SubjectSpec::from_args(&args, subject));
+        let max_warmup_s = warm_up::longest_s(args.max_warmup, warmup_s, args.quick);
+        Ok(Self {
+            subjects: subjects.collect::<Result<_>>()?,
+            preset: args.preset,
+            is_quick: args.quick,
+            pace: PaceRequest {
+                blocks: args.blocks,
+                slice_s: args.slice,
+                default_blocks: defaults.blocks,
+                default_slice_s: defaults.slice_s,
+            },
+            warmup_s,
+            max_warmup_s,
+            has_asked_for_max_warmup: args.max_warmup.is_some() && max_warmup_s.is_some(),
+            seed: args.seed,
+            placement,
+            session: SessionSpec::from_args(&args),
+            remote: args.server_exec.zip(args.server_host).map(|(prefix, host)| Remote { prefix: prefix.0, host }),
+            vary: args.vary,
+            fix: args.fix,
+            variants: args.variants,
+            reference: args.reference,
+            counts_syscalls: args.syscalls,
+            keeps_histograms: args.hist,
+            profile: args.profile,
+            out: args.out,
+        })
+    }
+
+    /// True if the number of threads is a dimension.
+    pub(crate) fn is_scaling(&self) -> bool {
+        self.preset.is_some_and(|preset| preset.scales)
+    }
+}
+
+impl SubjectSpec {
+    fn from_args(args: &Args, subject: &'static Subject) -> Result<Self> {
+        let preset_part = preset_part(args, subject);
+        let filter = match (preset_part, args.filter.as_slice()) {
+            (Some(part), _) => Some(part.filter.clone()),
+            (None, []) => None,
+            (None, [only]) => Some(only.clone()),
+            (None, several) => Some(several.iter().map(|text| format!("({text})")).collect::<Vec<_>>().join(" and ")),
+        };
+        let is_wanted = |name: &String| match (preset_part, args.workload.as_slice()) {
+            (Some(part), _) => part.workloads.contains(name),
+            (None, []) => subject.is_usual(name) && (!args.quick || subject.is_quick(name)),
+            (None, given) => given.contains(name),
+        };
+        let is_named = |peer: &&dyn Peer| args.against.iter().any(|name| name == peer.name());
+        Ok(Self {
+            subject,
+            preset_part,
+            filter: filter.map(|text| filter::parse(&text)).transpose()?,
+            workloads: names(subject, args).filter(is_wanted).collect(),
+            peers: subject.peers().iter().copied().filter(is_named).collect(),
+        })
+    }
+}
+
+impl SessionSpec {
+    fn from_args(args: &Args) -> Self {
+        Self {
+            time_budget_s: args.time_budget,
+            is_built: args.no_build,
+            is_forced: args.force,
+            save_baseline: args.save_baseline.clone(),
+            baseline: args.baseline.clone(),
+            gate: args.gate,
+        }
+    }
+}
+
+/// Returns what the preset, if there is one, says of a server.
+fn preset_part(args: &Args, subject: &Subject) -> Option<&'static PresetPart> {
+    args.preset?.part(subject.server())
+}
+
+/// Returns the servers that were asked for.
+fn subjects(args: &Args) -> Result<Vec<&'static Subject>> {
+    check_names("--servers", &args.servers, &subjects::names())?;
+    let is_in_preset = |server: &str| args.preset.is_none_or(|preset| preset.part(server).is_some());
+    if let Some((name, preset)) = args.servers.iter().find(|name| !is_in_preset(name)).zip(args.preset) {
+        return Err(usage(format!("--servers `{name}`: the preset `{}` does not measure it", preset.name)));
+    }
+    let is_named = |server: &str| args.servers.is_empty() || args.servers.iter().any(|name| name == server);
+    let is_wanted = |subject: &&Subject| is_named(subject.server()) && is_in_preset(subject.server());
+    Ok(SUBJECTS.iter().filter(is_wanted).collect())
+}
+
+/// Returns the names of all workloads of a server.
+fn names(subject: &Subject, args: &Args) -> impl Iterator<Item = String> {
+    subject.workloads(args.quick).into_iter().map(|workload| workload.name)
+}
+
+fn check_workloads(args: &Args, subjects: &[&Subject]) -> Result<()> {
+    let known: Vec<String> = subjects.iter().flat_map(|subject| names(subject, args)).collect();
+    check_names("--workload", &args.workload, &known.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Server on the first core and generator on the second where there are two; `siblings` share a core with the first.
+fn placement(args: &Args, cores: u32, siblings: &[usize]) -> Result<Placement> {
+    let server = args.server_cpus.clone().map_or_else(|| CpuList::parse("0"), Ok)?;
+    let elsewhere = (1..cores as usize).find(|cpu| !siblings.contains(cpu));
+    let default_client = elsewhere.unwrap_or_else(|| usize::from(cores > 1));
+    let client = args.client_cpus.clone().map_or_else(|| CpuList::of(&[default_client]), Ok)?;
+    // The CPUs of another host are not known here; `taskset` will say.
+    let here = if args.server_exec.is_some() { &[] } else { server.as_slice() };
+    let highest = here.iter().chain(client.as_slice()).max().copied().unwrap_or(0);
+    if highest >= cores as usize {
+        return Err(usage(format!("CPU {highest}: this machine has {cores}, numbered from 0")));
+    }
+    Ok(Placement { server, client })
+}
+
+fn check_names(flag: &str, given: &[String], known: &[&str]) -> Result<()> {
+    match given.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(usage(format!("{flag} `{name}`: unknown; {}", hint(name, known)))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
