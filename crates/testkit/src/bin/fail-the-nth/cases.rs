@@ -6,14 +6,14 @@ use testkit::{ConnectionModel, DriverKind, IoModel, Wait};
 pub(crate) struct Fault {
     pub(crate) calls: &'static str,
     pub(crate) error: &'static str,
-    who: Who,
+    caller: Caller,
     /// A shortage lasts: a round of it fails every call.
     pub(crate) lasts: bool,
 }
 
-/// Whose call it is.
+/// Servers that make a call such that its failure concerns them.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Who {
+enum Caller {
     /// Drivers that wait for readiness: rings make these calls in the kernel.
     Readiness,
     /// Drivers that wait in epoll: also tokio-uring, whose ring is one of the descriptors that it waits for.
@@ -25,7 +25,7 @@ enum Who {
     /// mq-server, where it writes to FIFOs. Others write only to wake each other up, which does not fail so.
     Writer,
     Anyone,
-    /// Whoever makes no threads while it serves: the standard library ends the process when there is no memory for a new
+    /// Servers that make no threads while they serve: the standard library ends the process when there is no memory for a new
     /// thread's signal stack.
     Settled,
 }
@@ -37,12 +37,12 @@ pub(crate) enum Core {
     Queue { makes_threads: bool, writes: bool },
 }
 
-const fn once(calls: &'static str, error: &'static str, who: Who) -> Fault {
-    Fault { calls, error, who, lasts: false }
+const fn once(calls: &'static str, error: &'static str, caller: Caller) -> Fault {
+    Fault { calls, error, caller, lasts: false }
 }
 
-const fn shortage(calls: &'static str, error: &'static str, who: Who) -> Fault {
-    Fault { calls, error, who, lasts: true }
+const fn shortage(calls: &'static str, error: &'static str, caller: Caller) -> Fault {
+    Fault { calls, error, caller, lasts: true }
 }
 
 const SEND: &str = "sendto,sendmsg,writev";
@@ -50,51 +50,51 @@ const MOVE: &str = "sendfile,splice,tee,vmsplice";
 
 /// Errors that the manual pages of these calls name and that a server cannot prevent.
 pub(crate) const FAULTS: &[Fault] = &[
-    once("recvfrom", "EINTR", Who::Readiness),
-    once("recvfrom", "ECONNRESET", Who::Readiness),
-    shortage("recvfrom", "ENOMEM", Who::Readiness),
-    once(SEND, "EINTR", Who::Readiness),
-    once(SEND, "EPIPE", Who::Readiness),
-    shortage(SEND, "ENOBUFS", Who::Readiness),
-    once("accept4,accept", "EINTR", Who::Readiness),
-    once("accept4,accept", "ECONNABORTED", Who::Readiness),
-    shortage("accept4,accept", "EMFILE", Who::Readiness),
-    shortage("accept4,accept", "ENOBUFS", Who::Readiness),
-    once("epoll_wait,epoll_pwait,epoll_pwait2", "EINTR", Who::Waiter),
-    once("epoll_ctl", "ENOMEM", Who::Readiness),
-    once("shutdown", "ENOTCONN", Who::Anyone),
-    once(MOVE, "EINTR", Who::Anyone),
-    shortage(MOVE, "EIO", Who::Anyone),
-    shortage(MOVE, "ENOMEM", Who::Anyone),
-    shortage("openat2,openat", "EMFILE", Who::Anyone),
-    shortage("openat2,openat", "EIO", Who::Anyone),
-    shortage("statx,fstat,newfstatat", "EIO", Who::Anyone),
-    shortage("pread64", "EIO", Who::Anyone),
-    shortage("pipe2", "EMFILE", Who::Anyone),
-    shortage("mmap", "ENOMEM", Who::Settled),
-    shortage("clone,clone3", "EAGAIN", Who::Anyone),
-    once("io_uring_enter", "EINTR", Who::Ring),
-    once("io_uring_enter", "EAGAIN", Who::Ring),
-    once("mq_timedreceive", "EINTR", Who::Queue),
-    once("epoll_wait,epoll_pwait,epoll_pwait2", "EINTR", Who::Queue),
-    once("write", "EINTR", Who::Writer),
-    once("write", "EPIPE", Who::Writer),
-    shortage("fcntl", "EPERM", Who::Queue),
+    once("recvfrom", "EINTR", Caller::Readiness),
+    once("recvfrom", "ECONNRESET", Caller::Readiness),
+    shortage("recvfrom", "ENOMEM", Caller::Readiness),
+    once(SEND, "EINTR", Caller::Readiness),
+    once(SEND, "EPIPE", Caller::Readiness),
+    shortage(SEND, "ENOBUFS", Caller::Readiness),
+    once("accept4,accept", "EINTR", Caller::Readiness),
+    once("accept4,accept", "ECONNABORTED", Caller::Readiness),
+    shortage("accept4,accept", "EMFILE", Caller::Readiness),
+    shortage("accept4,accept", "ENOBUFS", Caller::Readiness),
+    once("epoll_wait,epoll_pwait,epoll_pwait2", "EINTR", Caller::Waiter),
+    once("epoll_ctl", "ENOMEM", Caller::Readiness),
+    once("shutdown", "ENOTCONN", Caller::Anyone),
+    once(MOVE, "EINTR", Caller::Anyone),
+    shortage(MOVE, "EIO", Caller::Anyone),
+    shortage(MOVE, "ENOMEM", Caller::Anyone),
+    shortage("openat2,openat", "EMFILE", Caller::Anyone),
+    shortage("openat2,openat", "EIO", Caller::Anyone),
+    shortage("statx,fstat,newfstatat", "EIO", Caller::Anyone),
+    shortage("pread64", "EIO", Caller::Anyone),
+    shortage("pipe2", "EMFILE", Caller::Anyone),
+    shortage("mmap", "ENOMEM", Caller::Settled),
+    shortage("clone,clone3", "EAGAIN", Caller::Anyone),
+    once("io_uring_enter", "EINTR", Caller::Ring),
+    once("io_uring_enter", "EAGAIN", Caller::Ring),
+    once("mq_timedreceive", "EINTR", Caller::Queue),
+    once("epoll_wait,epoll_pwait,epoll_pwait2", "EINTR", Caller::Queue),
+    once("write", "EINTR", Caller::Writer),
+    once("write", "EPIPE", Caller::Writer),
+    shortage("fcntl", "EPERM", Caller::Queue),
 ];
 
 impl Fault {
     pub(crate) fn is_for(&self, core: Core) -> bool {
-        match self.who {
-            Who::Anyone => true,
-            Who::Settled => match core {
+        match self.caller {
+            Caller::Anyone => true,
+            Caller::Settled => match core {
                 Core::Driver(driver) => driver.descriptor().connection != ConnectionModel::Thread,
                 Core::Queue { makes_threads, .. } => !makes_threads,
             },
-            Who::Writer => matches!(core, Core::Queue { writes: true, .. }),
-            Who::Queue => matches!(core, Core::Queue { .. }),
-            Who::Waiter => matches!(core, Core::Driver(driver) if driver.descriptor().waits_in != Wait::Ring),
-            Who::Ring => matches!(core, Core::Driver(driver) if driver.descriptor().waits_in == Wait::Ring),
-            Who::Readiness => match core {
+            Caller::Writer => matches!(core, Core::Queue { writes: true, .. }),
+            Caller::Queue => matches!(core, Core::Queue { .. }),
+            Caller::Waiter => matches!(core, Core::Driver(driver) if driver.descriptor().waits_in != Wait::Ring),
+            Caller::Ring => matches!(core, Core::Driver(driver) if driver.descriptor().waits_in == Wait::Ring),
+            Caller::Readiness => match core {
                 Core::Driver(driver) => driver.descriptor().io == IoModel::Readiness,
                 Core::Queue { .. } => false,
             },

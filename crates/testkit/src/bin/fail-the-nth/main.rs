@@ -16,16 +16,14 @@ mod subjects;
 
 use std::{
     process::ExitCode,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
 
 use anyhow::{anyhow, bail};
 use cases::FAULTS;
 use clap::Parser;
+use parking_lot::Mutex;
 use rounds::{Tally, survive};
 use subjects::Subject;
 use testkit::strace::strace;
@@ -65,7 +63,7 @@ fn main() -> anyhow::Result<ExitCode> {
             });
         }
     });
-    let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let total = total.into_inner();
     println!("{} failures of system calls in all", total.values().sum::<usize>());
     let mut failed = failed.into_inner();
     // A fault that never comes to pass proves nothing: somebody has to make that call.
@@ -89,6 +87,6 @@ fn report(subject: &Subject, failed: &AtomicUsize, total: &Mutex<Tally>) {
         println!("{}: NOT SURVIVED: {error:#}", subject.name());
     }
     failed.fetch_add(defeats.len(), Ordering::Relaxed);
-    let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut total = total.lock();
     tally.into_iter().for_each(|(at, count)| *total.entry(at).or_default() += count);
 }

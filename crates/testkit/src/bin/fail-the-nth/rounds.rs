@@ -97,7 +97,7 @@ fn rounds(subject: &Subject, server: &mut Server, fault: &Fault) -> anyhow::Resu
 
 fn round(subject: &Subject, server: &mut Server, fault: &Fault, when: When) -> anyhow::Result<usize> {
     let inject = format!("{}:error={}:when={}", fault.calls, fault.error, when.words());
-    // Who cannot be reached, because their FIFO cannot be opened or looked at, cannot be told so.
+    // A client whose FIFO cannot be opened or looked at cannot be told so.
     let is_silent =
         matches!(subject.core, Core::Queue { .. }) && ["open", "stat"].iter().any(|call| fault.calls.contains(call));
     let in_vain = when == When::Every || is_silent;
@@ -114,7 +114,7 @@ fn round(subject: &Subject, server: &mut Server, fault: &Fault, when: When) -> a
     let is_refused = ["accept", "clone"].iter().any(|call| fault.calls.contains(call));
     only_lost(&failures, |class| match class {
         "queue_full" | "timeout" | "timeout_first_byte" | "connect_timeout" => in_vain,
-        // Who is turned away is told why before having asked for anything.
+        // A client that is turned away is told why before it has asked for anything.
         "protocol" => is_refused,
         "miss" => subject.has_one_refusal(),
         _ => false,
