@@ -3,23 +3,20 @@
 //! every server of a load kind is in that kind's [`Load`]. Nothing here knows a server by name.
 
 mod file;
+mod generator;
 mod http;
 mod kv;
 mod mq;
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    net::{IpAddr, SocketAddr},
-    path::Path,
-    sync::LazyLock,
-};
+use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 
 use anyhow::Result;
 use report::readme::KnownWorkload;
 use results::{Arrivals, Cell, Connection, Role, Workload};
 use servers::{LoadKind, Server, Workload as Spec};
 
+use self::generator::{ANY_PORT, amount_arguments, base, load_s, time_arguments, words};
+pub(crate) use self::generator::{OPEN_FRACTION, Target, Timing, listening_at, shortened, without};
 use crate::{
     judge::load_sweep,
     plan::{
@@ -28,12 +25,8 @@ use crate::{
     },
 };
 
-/// Fraction of the reference's capacity that an open loop offers to every cell.
-pub(crate) const OPEN_FRACTION: f64 = 0.5;
 /// Descriptors that a server needs besides its connections.
 const SPARE_DESCRIPTORS: u64 = 200;
-/// Time that a requestor needs for a request if it sleeps after each: the generator's default is 100 ± 50 ms.
-const TURN_S: f64 = 0.11;
 /// Connections beyond which a thread or a worker per connection is not a sensible thing to measure.
 const THREADS_MAX: u32 = 1024;
 
@@ -320,39 +313,6 @@ pub(crate) fn named(server: &str) -> Option<&'static Subject> {
     SUBJECTS.iter().find(|subject| subject.server() == server)
 }
 
-/// Makes a workload of what every load kind has. Commands are still missing; an open loop's rate is found by a calibration
-/// visit.
-fn base(spec: &Spec) -> Workload {
-    Workload {
-        name: spec.name.clone(),
-        title: spec.title.clone(),
-        short: spec.short.clone(),
-        body_bytes: spec.body_bytes,
-        keys: None,
-        documents: spec.checks,
-        repetitions: None,
-        allows_misses: false,
-        connections: spec.connections,
-        pipeline: spec.pipeline,
-        arrivals: match spec.arrivals {
-            servers::Arrivals::Closed => Arrivals::Closed,
-            servers::Arrivals::Open => Arrivals::Open { rate_rps: 0.0, fraction: OPEN_FRACTION, capacity_rps: 0.0 },
-            servers::Arrivals::LoadSweep => Arrivals::LoadSweep,
-        },
-        adds: spec.server_arguments.clone(),
-        command: String::new(),
-        preload: None,
-    }
-}
-
-/// Whom the generator is to ask, for what, and where the files are that replies are compared with.
-pub(crate) struct Target<'a> {
-    pub(crate) workload: &'a Workload,
-    pub(crate) role: Role,
-    pub(crate) address: &'a str,
-    pub(crate) site: &'a str,
-}
-
 /// Returns the workloads of a server, in their order; none for a name that is none of ours.
 pub(crate) fn known_workloads(server: &str) -> Vec<KnownWorkload> {
     let Some(subject) = named(server) else { return Vec::new() };
@@ -367,23 +327,6 @@ pub(crate) fn known_workloads(server: &str) -> Vec<KnownWorkload> {
 /// Returns the names of the servers that can be measured.
 pub(crate) fn names() -> Vec<&'static str> {
     SUBJECTS.iter().map(Subject::server).collect()
-}
-
-/// Time and place of the load; the same for all workloads of a run.
-#[derive(Clone, Debug)]
-pub(crate) struct Timing {
-    pub(crate) slice_s: f64,
-    pub(crate) warmup_s: f64,
-    /// Until the load is steady, at most so long; `None` is a fixed time.
-    pub(crate) max_warmup_s: Option<f64>,
-    pub(crate) client_cpus: String,
-    pub(crate) client_threads: usize,
-}
-
-impl Timing {
-    pub(crate) fn longest_warmup_s(&self) -> f64 {
-        self.max_warmup_s.unwrap_or(self.warmup_s)
-    }
 }
 
 /// Selects the workloads of a server by name, in its order, with the commands that make them.
@@ -445,43 +388,6 @@ pub(crate) fn arguments(subject: &Subject, target: &Target<'_>, timing: &Timing,
     words.extend(subject.load_arguments(target));
     words
 }
-
-fn load_s(workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
-    match workload.repetitions {
-        Some(each) => f64::from(each) * TURN_S,
-        None if workload.arrivals == Arrivals::LoadSweep => load_sweep::load_s(slice_s, warmup_s),
-        None => slice_s + warmup_s,
-    }
-}
-
-fn amount_arguments(workload: &Workload, timing: &Timing) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    flag("-t", timing.client_threads.to_string());
-    match workload.repetitions {
-        Some(each) => {
-            flag("--requestors", workload.connections.to_string());
-            flag("--reps", each.to_string());
-        }
-        None => {
-            flag("-c", workload.connections.to_string());
-            words.extend(time_arguments(workload, timing));
-            // Eleven runs to the limit would take as long as ten visits; a climb is not compared.
-            if let Some(most_s) = timing.max_warmup_s.filter(|_| workload.arrivals != Arrivals::LoadSweep) {
-                words.extend(["--max-warmup".to_owned(), milliseconds(most_s)]);
-            }
-        }
-    }
-    words
-}
-
-/// The generator's arguments for how long, where time is the limit.
-fn time_arguments(workload: &Workload, timing: &Timing) -> [String; 4] {
-    let is_climb = workload.arrivals == Arrivals::LoadSweep;
-    let part = |whole_s| milliseconds(if is_climb { load_sweep::part_s(whole_s) } else { whole_s });
-    ["-d".to_owned(), part(timing.slice_s), "--warmup".to_owned(), part(timing.warmup_s)]
-}
-
 fn show_commands(subject: &Subject, workload: &mut Workload, timing: &Timing) {
     let shown = |arguments: Vec<String>| format!("loadgen {}", arguments.join(" "));
     let target = Target { workload, role: Role::Ours, address: "ADDR", site: "SITE" };
@@ -490,44 +396,6 @@ fn show_commands(subject: &Subject, workload: &mut Workload, timing: &Timing) {
     workload.command = command;
     workload.preload = preload;
 }
-
-fn milliseconds(seconds: f64) -> String {
-    format!("{}ms", (seconds * 1_000.0).round())
-}
-
-/// Address at which every server listens that can pick a port: on loopback, and [`listening_at`] another address.
-const ANY_PORT: &str = "127.0.0.1:0";
-
-/// The command with the address at which its servers are to listen.
-pub(crate) fn listening_at(command: Vec<OsString>, host: IpAddr) -> Vec<OsString> {
-    let address = OsString::from(SocketAddr::new(host, 0).to_string());
-    command.into_iter().map(|word| if word == ANY_PORT { address.clone() } else { word }).collect()
-}
-
-/// The arguments without those options and their values.
-pub(crate) fn without(arguments: &[String], options: &[&str]) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut given = arguments.iter();
-    while let Some(word) = given.next() {
-        if options.contains(&word.as_str()) {
-            given.next();
-        } else {
-            words.push(word.clone());
-        }
-    }
-    words
-}
-
-fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
-    words.map(str::to_owned).to_vec()
-}
-
-/// The beginning of a text, for an error message.
-pub(crate) fn shortened(text: &str) -> String {
-    const CHARACTERS_MAX: usize = 200;
-    text.chars().take(CHARACTERS_MAX).collect()
-}
-
 /// Returns why `cell` cannot run `workload` here, if it cannot.
 pub(crate) fn cannot_run(
     subject: &Subject,
