@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_forgotten_and_the_next_visit_starts_a_new_one() {
+    fn a_torn_last_line_is_dropped_and_the_next_starts_anew() {
         let directory = tempfile::tempdir().unwrap();
         let mut store = Store::create(directory.path(), &manifest()).unwrap();
         store.append(&samples::visit()).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_killed_at_any_byte_goes_on_with_the_same_plan_and_makes_exactly_what_is_missing() {
+    fn a_run_killed_at_any_byte_resumes_with_what_is_missing() {
         let setup = |server: &str, seed| {
             let mut setup = samples::setup();
             (setup.server, setup.seed, setup.blocks) = (server.to_owned(), seed, 2);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_said_is_kept_by_visit_the_end_of_it_and_nothing_where_it_said_nothing() {
+    fn the_end_of_a_servers_log_is_kept_by_visit() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::create(&directory.path().join("run"), &manifest()).unwrap();
         let log = directory.path().join("server.log");

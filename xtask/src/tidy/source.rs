@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_cut_off_where_their_module_begins_and_not_where_one_is_declared() {
+    fn tests_are_cut_off_at_their_inline_module() {
         let file = SourceFile::new("x.rs", "#[cfg(test)]\nmod samples;\nfn f() {}\n#[cfg(test)]\nmod tests {\n}\n");
         assert_eq!(file.code_without_tests(), "#[cfg(test)]\nmod samples;\nfn f() {}\n");
     }

@@ -67,7 +67,7 @@ fn left_behind(place: &Place) -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_first_interrupt_ends_a_run_after_the_visit_under_way_and_resuming_makes_the_rest() {
+fn the_first_interrupt_ends_after_the_visit_and_resumes() {
     let Some(place) = Place::with(&["http-server"]) else { return };
     let child = with_a_visit(&place);
     send(&child, Signal::SIGINT);
@@ -104,7 +104,7 @@ fn the_second_interrupt_ends_it_at_once() {
 }
 
 #[test]
-fn a_killed_run_leaves_no_server_behind_and_goes_on_where_it_was() {
+fn a_killed_run_leaves_no_server_and_resumes() {
     let Some(place) = Place::with(&["http-server"]) else { return };
     if testkit::installed_program("setpriv").expect("required").is_none() {
         return;

@@ -8,7 +8,7 @@ use crate::place::{Place, TINY, but};
 const FAR: &str = "#!/bin/sh\n[ \"$1\" = '-o' ] && shift 2\n[ \"$1\" = host ] || exit 255\nshift\nexec sh -c \"$*\"\n";
 
 #[test]
-fn servers_and_peers_run_behind_a_prefix_that_splits_its_words_again() {
+fn servers_and_peers_run_behind_a_prefix_with_quoted_words() {
     let Some(place) = Place::with(&["http-server"]) else { return };
     let far = place.path("far");
     fs::write(&far, FAR).unwrap();

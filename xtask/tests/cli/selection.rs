@@ -55,7 +55,7 @@ fn dimensions_vary_one_by_one_around_what_is_fixed() {
 }
 
 #[test]
-fn a_time_budget_chooses_blocks_and_slices_that_fit_or_is_refused() {
+fn a_time_budget_chooses_what_fits_or_is_refused() {
     let Some(place) = Place::with(&["http-server"]) else { return };
     let words =
         ["--servers", "http-server", "--filter", "driver=epoll", "--workload", "get-128B-c64", "--against", "none"];

@@ -43,7 +43,7 @@ mod tests {
 
     /// The law by its definition, on random waits.
     #[test]
-    fn the_backlog_is_the_number_of_earlier_requests_that_leave_later() {
+    fn the_backlog_counts_earlier_requests_that_leave_later() {
         let mut rng = fastrand::Rng::with_seed(5);
         let (mut backlog, mut requests, mut due, mut left) = (Backlog::default(), Vec::<(u64, u64)>::new(), 0, 0);
         for _ in 0..2_000 {

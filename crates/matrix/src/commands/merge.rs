@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_workloads_and_servers_of_either_run_are_in_the_merged_one() {
+    fn a_merged_run_has_the_cells_of_both() {
         let less = run(1, |setup| {
             setup.cells.remove(1);
             setup.workloads.pop();

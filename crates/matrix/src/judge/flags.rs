@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_saturated_is_said_and_a_generator_beside_an_idle_server_only_in_a_closed_loop() {
+    fn saturation_flags_name_the_saturated_side() {
         assert_eq!(raised(0, |measured, _| busy(measured, 0.5, 0.95)), [Flag::ClientSaturated]);
         assert_eq!(raised(0, |measured, _| busy(measured, 0.93, 0.95)), [], "both: it is the pair's");
         assert_eq!(raised(1, |measured, _| busy(measured, 0.5, 1.0)), [], "it may spin");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_was_not_served_is_late_unless_the_server_had_no_time() {
+    fn an_unserved_load_is_lag_unless_the_server_is_saturated() {
         assert_eq!(raised(1, |measured, _| measured.throughput_rps = 97_000.0), [Flag::Lag]);
         assert_eq!(raised(1, |measured, _| measured.throughput_rps = 98_500.0), []);
         let overloaded = |measured: &mut Measured, _: &mut HostDuring| {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_take_is_noise_beyond_what_the_tick_may_be_wrong_by() {
+    fn time_of_others_is_noise_beyond_the_error_of_a_tick() {
         assert_eq!(raised(0, |_, host| host.steal = 0.02), [Flag::Noisy]);
         // Two seconds are 200 ticks: 5 % and 1.5 × √200 / 200.
         assert_eq!(raised(0, |_, host| host.foreign = 0.15), []);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_that_came_to_its_limit_is_unsettled_which_spoils_no_visit() {
+    fn a_warm_up_at_its_limit_is_unsettled_and_still_valid() {
         assert_eq!(raised(0, |measured, _| measured.warmup_steady = Some(false)), [Flag::Unsettled]);
         assert_eq!(raised(1, |measured, _| measured.warmup_steady = Some(true)), []);
         assert!(!Flag::Unsettled.is_invalid() && !Flag::Unsettled.is_fatal());

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_follows_a_known_distribution_and_its_band_is_the_visits() {
+    fn the_curve_follows_a_known_distribution_within_its_band() {
         let (slow, fast) = (latency(1_000..2_000), latency(500..1_500));
         let figures = figures(&[&slow, &fast], &Bootstrap::new(1)).unwrap();
         let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 0.01;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_ends_where_the_samples_end_and_never_has_too_many_points() {
+    fn the_curve_ends_with_the_samples_and_has_few_points() {
         let few = figures(&[&latency(1..=100)], &Bootstrap::new(1)).unwrap();
         assert!((few.points.last().unwrap().x - 100.0).abs() < 0.5);
         let many = figures(&[&latency((1..=300_000).map(|value| value % 977 + 1))], &Bootstrap::new(1)).unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_request_is_in_one_bar_and_bars_are_equally_wide_on_a_log_axis() {
+    fn every_request_is_in_one_bar_of_equal_log_width() {
         let figures = figures(&[&latency(10..1_000), &latency(1_000..9_900)], &Bootstrap::new(1)).unwrap();
         let bars = &figures.density;
         assert!((bars.iter().map(|bar| bar.share).sum::<f64>() - 1.0).abs() < 1e-9, "{bars:?}");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_that_cannot_be_read_leaves_figures_without_a_curve() {
+    fn an_unreadable_histogram_leaves_figures_without_a_curve() {
         let broken = Latency { histogram: "not a histogram".into(), ..latency(1..=10) };
         let figures = figures(&[&broken], &Bootstrap::new(1)).unwrap();
         assert!(figures.points.is_empty() && figures.density.is_empty());

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_share_ranks_zeros_say_nothing_and_symmetry_is_no_evidence() {
+    fn ties_share_ranks_zeros_do_not_count_symmetry_shows_nothing() {
         assert_eq!(signed_rank(&[]), None);
         assert_eq!(signed_rank(&[0.0, 0.0]), None);
         assert_eq!(signed_rank(&[1.0, -1.0, 2.0, -2.0]), Some(1.0));

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_the_middle_value_or_the_mean_of_the_two_middle_ones() {
+    fn the_median_is_the_middle_or_the_mean_of_the_middle_two() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
         assert_eq!(median(&[7.0]), 7.0);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_true_median_as_often_as_it_says_however_few_the_blocks_are() {
+    fn the_interval_holds_the_median_as_often_as_it_says() {
         let mut random = fastrand::Rng::with_seed(2);
         for blocks in [3, 5, 6, 7, 9, 25] {
             let promised = ranks::coverage_percent(blocks);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_median_of_a_skewed_distribution_as_often() {
+    fn the_interval_covers_a_skewed_distribution_as_well() {
         // exp of a normal one: its median is 1, its mean is not.
         let mut random = fastrand::Rng::with_seed(13);
         for blocks in [7, 9, 25] {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn one_odd_block_of_seven_moves_the_interval_only_half_way_to_it() {
+    fn one_odd_block_of_seven_moves_the_interval_half_way() {
         let interval = Bootstrap::new(5).interval(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 100.0]).unwrap();
         // By signed ranks two of the pairs' means are left out beyond each end: the third least is (1 + 3) / 2.
         assert_eq!((interval.lo, interval.median), (2.0, 4.0));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_interval_and_order_does_not_matter() {
+    fn the_interval_depends_on_the_seed_and_not_on_the_order() {
         let (first, second) = (Bootstrap::new(6), Bootstrap::new(6));
         assert_eq!(first.interval(&[1.0, 9.0, 4.0, 7.0]), second.interval(&[9.0, 7.0, 1.0, 4.0]));
         assert_eq!(first.interval(&[]), None);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_is_the_spread_of_the_control_or_its_distance_from_one_and_never_below_one_per_cent() {
+    fn the_floor_is_the_controls_spread_or_distance_at_least_1_percent() {
         let ratio = |median: f64, lo: f64, hi: f64| Ratio { median, lo, hi, differs: false, blocks: 7 };
         assert_eq!(noise_floor(None), FLOOR_UNKNOWN);
         let of_few = |blocks| noise_floor(Some(&Ratio { blocks, ..ratio(1.0, 1.0 / 1.04, 1.04) }));

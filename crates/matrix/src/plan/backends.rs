@@ -301,7 +301,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_choice_that_another_leaves_no_alternative_to_is_no_difference_of_its_own() {
+    fn a_forced_choice_is_no_difference_of_its_own() {
         let combinations = files().combinations();
         assert_eq!(combinations.len(), 3 * 2 * 3 * 3 * 2 * 2);
         let labels: std::collections::BTreeSet<&str> =

@@ -100,7 +100,7 @@ mod tests {
     use crate::samples;
 
     #[test]
-    fn every_block_holds_every_combination_once_and_the_seed_decides_the_order() {
+    fn a_block_has_every_combination_once_in_the_seeds_order() {
         let mut setup = samples::setup();
         setup.blocks = 4;
         let reason = "why".to_owned();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_visits_are_repeated_at_the_end_of_the_block_and_not_for_ever() {
+    fn invalid_visits_are_repeated_at_the_blocks_end_within_limits() {
         let mut visits = Vec::new();
         let mut order = Vec::new();
         while let Some(due) = next(0, 3, &visits, 2) {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_valid_attempt_counts_before_a_flagged_one_and_that_before_a_failed_one() {
+    fn valid_attempts_count_before_flagged_before_failed_ones() {
         let attempt = |attempt, flags: &[Flag]| {
             let valid = !flags.iter().copied().any(Flag::is_invalid);
             Visit { attempt, valid, flags: flags.to_vec(), ..samples::visit() }

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn more_time_gives_more_blocks_and_less_time_shorter_slices_and_never_more_than_there_is() {
+    fn a_time_budget_sets_blocks_first_and_slices_then() {
         let mut last = (0, 0.0);
         for minutes in 1..120 {
             let budget_s = f64::from(minutes) * 60.0;

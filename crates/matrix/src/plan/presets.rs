@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_part_of_presets_that_exist_and_quotes_stand_under_their_workloads() {
+    fn servers_name_presets_and_workloads_that_exist() {
         for server in servers::all() {
             for (name, part) in &server.presets {
                 Preset::named(name).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_has_the_table_of_each_original_and_the_presets_are_all_described() {
+    fn seeds_has_every_original_and_presets_are_described() {
         let seeds = Preset::named("seeds").unwrap();
         let originals = || servers::all().iter().filter(|server| server.presets.contains_key(seeds.name));
         assert_eq!(originals().count(), 5, "a server that has no original has no part");

@@ -346,7 +346,7 @@ mod tests {
     use crate::samples;
 
     #[test]
-    fn the_command_to_repeat_has_the_seed_and_no_path_of_this_machine() {
+    fn the_command_to_repeat_has_the_seed_and_no_path() {
         let words = ["bench-matrix", "--filter", "driver=uring|epoll", "--out", "/somewhere/x", "--quick", "--out=/y"];
         let shown = shown_command(words.iter().map(|&word| word.to_owned()), Some(7));
         assert_eq!(shown, "cargo xtask bench-matrix --filter 'driver=uring|epoll' --quick --seed 7");

@@ -89,7 +89,7 @@ pub(crate) struct RunSpec {
 /// Part of a new run that concerns one server.
 pub(crate) struct SubjectSpec {
     pub(crate) subject: &'static Subject,
-    /// What the preset says of it.
+    /// Part of the preset that belongs to this server.
     pub(crate) preset_part: Option<&'static PresetPart>,
     pub(crate) filter: Option<Expression>,
     /// Names of the workloads that were asked for; perhaps none.

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_are_crossed_with_what_they_can_take_and_stay_themselves_otherwise() {
+    fn workloads_are_crossed_only_with_variants_they_can_take() {
         assert_eq!(names(&Variants::default()), ["closed", "open"]);
         let (own, open) = (samples::setup().workloads[0].connections, "open");
         assert_eq!(names(&variants(&[own, 7], &[], &[])), ["closed", "closed@c7", open, "open@c7"]);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_was_chosen_is_offered_and_a_share_is_taken_of_the_capacity() {
+    fn a_chosen_rate_is_offered_and_a_share_is_of_capacity() {
         let (http, names) = (&SUBJECTS[0], ["get-128B-c64-open".to_owned()]);
         let rates = variants(&[], &[], &["20000", "0.25x"]);
         let mut workloads = subjects::select_with(http, &names, &timing(), false, |own| rates.of(own));

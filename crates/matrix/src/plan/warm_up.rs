@@ -78,7 +78,7 @@ mod tests {
     use crate::{plan::order, samples};
 
     #[test]
-    fn a_full_run_waits_four_times_as_long_and_a_quick_one_not_at_all() {
+    fn a_full_run_waits_four_times_as_long_a_quick_one_never() {
         assert_eq!(longest_s(None, 0.5, false), Some(2.0));
         assert_eq!(longest_s(None, 0.5, true), None);
         assert_eq!(longest_s(None, 0.1, false), None, "0.4 s do not hold five windows");
@@ -87,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_generator_would_refuse_is_refused_before_anything_is_built() {
+    fn a_warm_up_the_generator_refuses_is_refused_before_building() {
         assert!(check(None, 0.5).is_ok() && check(Some(0.3), 0.3).is_ok() && check(Some(0.5), 0.3).is_ok());
         assert!(check(Some(0.2), 0.3).unwrap_err().to_string().contains("less than the warm-up"));
         assert!(check(Some(0.4), 0.3).unwrap_err().to_string().contains("0.5 s at the earliest"));
     }
 
     #[test]
-    fn a_run_made_before_has_a_fixed_time_and_the_plan_is_the_same_whatever_it_is() {
+    fn an_older_run_has_a_fixed_warm_up_and_the_same_plan() {
         let written = serde_json::to_value(samples::setup()).unwrap();
         assert!(written.get("max_warmup_s").is_none());
         let read: Setup = serde_json::from_value(written).unwrap();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_estimate_lies_between_the_least_and_the_longest_and_a_climb_has_a_fixed_time() {
+    fn the_estimate_lies_between_the_least_and_longest_warm_up() {
         let setup = samples::setup();
         let mut workload = setup.workloads[0].clone();
         let with = |most_s| Setup { max_warmup_s: most_s, ..samples::setup() };

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn quoted_figures_stand_beside_ours_and_combinations_that_we_do_not_have_say_why() {
+fn quoted_figures_stand_beside_ours_or_a_reason() {
     let mut summary = samples::summary();
     let quote = |cell: &str, mean_ms| Quote {
         cell: cell.into(),
@@ -64,7 +64,7 @@ fn quoted_rates_stand_beside_our_rates() {
 }
 
 #[test]
-fn quoted_totals_stand_beside_what_all_our_requests_took_together() {
+fn quoted_totals_stand_beside_our_totals() {
     let mut summary = samples::summary();
     let (cell, name) = ("http-server/uring".to_owned(), "theirs".to_owned());
     let quote =
@@ -129,7 +129,7 @@ fn text(server: &str) -> String {
 }
 
 #[test]
-fn every_original_has_its_table_on_the_terminal_and_in_the_summary() {
+fn every_original_has_its_table_in_text_and_markdown() {
     let preset = Preset::named("seeds").unwrap();
     for subject in subjects::SUBJECTS.iter().filter(|subject| preset.part(subject.server()).is_some()) {
         let summary = seeds(subject, None);
@@ -161,7 +161,7 @@ fn every_original_has_its_table_on_the_terminal_and_in_the_summary() {
 }
 
 #[test]
-fn kvcache_and_redis_stand_beside_what_was_said_of_both_under_each_of_five_loads() {
+fn kvcache_and_redis_stand_beside_quotes_under_five_loads() {
     let text = text("kvcache");
     let of = |name, workload, cell| row(&text, &[name, workload, cell])[2..].join(" ");
     assert_eq!(

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_ready_at_the_address_it_prints_and_stops_on_sigterm() {
+    fn a_server_is_ready_where_it_prints_and_stops_on_sigterm() {
         let (mut server, _log) =
             shell("trap 'exit 0' TERM; echo listening on 127.0.0.1:1234; while :; do sleep 0.01; done");
         assert_eq!(server.wait_for_ready_line(0).unwrap(), "127.0.0.1:1234");
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_behind_a_prefix_is_known_by_its_own_pid_runs_on_its_cpus_and_stops_like_any_other() {
+    fn a_remote_server_has_its_pid_its_cpus_and_stops() {
         let (mut server, _log) =
             behind("trap 'exit 0' TERM; echo listening on 127.0.0.1:$(($$ % 65536)); while :; do sleep 0.01; done");
         let address: SocketAddr = server.wait_for_ready_line(0).unwrap().parse().unwrap();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_server_behind_a_prefix_is_gone_and_so_is_one_whose_starter_was_killed() {
+    fn a_dropped_remote_server_ends_and_so_with_its_starter() {
         let gone = |pid: u32| {
             let deadline = Instant::now() + STOP_WITHIN;
             let pid = Pid::from_raw(i32::try_from(pid).unwrap());

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_that_calms_down_is_measured_and_one_that_does_not_is_refused() {
+    fn a_machine_is_measured_when_calm_and_refused_when_not() {
         let mut looks = [1.7, 0.6, 0.4].into_iter();
         settle(|| Ok(looks.next().unwrap())).unwrap();
         let mut count = 0;

@@ -105,7 +105,7 @@ fn bench(binaries: &std::path::Path, wire: &Wire) -> Bench {
 }
 
 #[test]
-fn a_server_in_another_namespace_is_measured_over_the_wire_and_is_gone_afterwards() {
+fn a_server_in_a_namespace_is_measured_and_ends() {
     let Some(binaries) = binaries().unwrap() else { return };
     let wire = Wire::new().unwrap();
     let bench = bench(&binaries, &wire);

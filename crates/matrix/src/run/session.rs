@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_begun_only_if_one_like_those_before_it_ends_in_time() {
+    fn a_block_begins_only_if_it_can_end_in_time() {
         let seconds = Duration::from_secs;
         assert!(fits(seconds(40), seconds(30), 3));
         assert!(!fits(seconds(39), seconds(30), 3));

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_killed_run_left_is_removed_and_what_a_living_one_uses_is_not() {
+    fn leftovers_of_a_killed_run_go_those_of_a_living_one_stay() {
         let place = tempfile::tempdir().unwrap();
         let living = Locked::new(place.path()).unwrap();
         let (abandoned, other) = (place.path().join(format!("{PREFIX}abandoned")), place.path().join("other"));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_site_has_a_file_of_each_size_with_the_same_printable_content_every_time() {
+    fn the_site_has_a_file_of_each_size_with_fixed_content() {
         let (first, second) = (Scratch::new().unwrap(), Scratch::new().unwrap());
         for bytes in sizes() {
             let read = |scratch: &Scratch| fs::read(scratch.site().join(file_name(bytes))).unwrap();

@@ -240,7 +240,7 @@ fn a_lingering_close_discards_input_for_a_bounded_time() {
 
 /// A peer that has everything is not waited for, and every other peer is.
 #[test]
-fn a_delivery_is_a_close_if_it_is_known_and_a_lingering_close_otherwise() {
+fn close_after_ack_lingers_unless_the_ack_is_known() {
     for is_delivered in [true, false] {
         let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
         let mut s = session(&protocol, Limits::default(), now);

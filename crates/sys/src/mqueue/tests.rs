@@ -29,7 +29,7 @@ fn names_are_a_slash_and_something() {
 }
 
 #[test]
-fn messages_arrive_by_priority_then_age_and_any_length_up_to_the_limit() {
+fn messages_arrive_by_priority_then_age() {
     let own = Own::new("order");
     let queue = Queue::create(&own.0, SIZE, 0o600).unwrap();
     let sender = Queue::open(&own.0, Access::Send).unwrap();

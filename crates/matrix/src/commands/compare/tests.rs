@@ -52,7 +52,7 @@ fn a_cell_that_became_dearer_is_found_and_the_others_are_not() {
 }
 
 #[test]
-fn a_change_of_everything_is_said_in_one_sentence_and_the_machine_is_suspected() {
+fn a_change_of_everything_is_one_sentence_on_the_machine() {
     let changes = changes(&run(7, |_| 1.0), &run(7, |_| 0.8));
     let overall = &changes.matrices[0].overall[0];
     assert!(overall.ratio.differs && (overall.ratio.median - 0.8).abs() < 0.005 && overall.p.unwrap() < 0.05);
@@ -70,7 +70,7 @@ fn two_blocks_prove_nothing() {
 }
 
 #[test]
-fn what_only_one_run_has_is_named_and_what_differs_about_the_runs_is_remarked() {
+fn differences_between_the_runs_themselves_are_named() {
     let mut before = run(3, |_| 1.0);
     before.matrices[0].results.retain(|result| result.cell != "http-server/uring");
     (before.matrices[0].setup.slice_s, before.matrices[0].setup.max_warmup_s) = (0.5, Some(2.0));

@@ -44,7 +44,7 @@ fn drift_between_blocks_cancels_in_every_ratio() {
 }
 
 #[test]
-fn nothing_inside_the_noise_of_the_control_is_called_a_difference() {
+fn nothing_within_the_noise_is_called_a_difference() {
     let wobble = |cell: &str, block: u32| match cell {
         "control-aa" => [0.85, 1.0, 1.15][block as usize],
         cell => factor(cell),
@@ -58,7 +58,7 @@ fn nothing_inside_the_noise_of_the_control_is_called_a_difference() {
 }
 
 #[test]
-fn effects_pool_workloads_and_comparisons_pair_the_best_with_peers_and_floor() {
+fn effects_pool_workloads_and_the_best_is_compared() {
     let (planned, visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
     let summary = summarise(&planned, &visits);
     let levels: Vec<_> = summary.effects.iter().map(|effect| (effect.level.as_str(), effect.workloads.len())).collect();
@@ -196,7 +196,7 @@ fn the_summary_survives_json() {
 }
 
 #[test]
-fn memory_and_hits_are_medians_and_no_verdict_compares_servers_that_may_miss() {
+fn servers_that_may_miss_are_not_compared() {
     let mut setup = samples::setup();
     setup.workloads[0].allows_misses = true;
     let (planned, mut visits) = run(&setup, |_| 4.0, |cell, _| factor(cell));
@@ -225,7 +225,7 @@ fn every_matrix_is_analysed_by_itself() {
 }
 
 #[test]
-fn warm_ups_are_told_by_their_median_and_by_how_many_never_became_steady() {
+fn warm_ups_have_a_median_and_a_count_of_unsettled() {
     let (planned, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
     for visit in &mut visits {
         let measured = visit.measured.as_mut().unwrap();

@@ -45,7 +45,7 @@ fn ids(selection: &Selection) -> Vec<&str> {
 }
 
 #[test]
-fn all_back_ends_and_the_controls_are_selected_and_those_that_cannot_run_have_a_reason() {
+fn all_back_ends_are_selected_or_have_a_reason() {
     let selection = select("", None).unwrap();
     let ours = ["http-server/blocking", "http-server/pool", "http-server/epoll", "http-server/uring"];
     assert_eq!(ids(&selection), [&ours[..], &["null", "control-aa"]].concat());
@@ -55,7 +55,7 @@ fn all_back_ends_and_the_controls_are_selected_and_those_that_cannot_run_have_a_
 }
 
 #[test]
-fn the_reference_is_the_default_if_selected_else_the_first_and_can_be_named() {
+fn the_reference_is_the_named_the_default_or_the_first() {
     assert_eq!(select("driver=blocking|pool", None).unwrap().reference, "http-server/blocking");
     let named = select("driver=blocking", Some("pool")).unwrap();
     assert_eq!(ids(&named), ["http-server/blocking", "http-server/pool", "null", "control-aa"]);
@@ -64,7 +64,7 @@ fn the_reference_is_the_default_if_selected_else_the_first_and_can_be_named() {
 }
 
 #[test]
-fn each_dimension_varies_alone_and_under_the_workloads_where_it_matters() {
+fn each_dimension_varies_alone_where_it_matters() {
     let selection = select_in(&cache(), "", None).unwrap().unwrap();
     let ours =
         ["kvcache/epoll", "kvcache/epoll/zstd", "kvcache/epoll/allkeys-lru", "kvcache/epoll/std", "kvcache/uring"];
@@ -84,7 +84,7 @@ fn each_dimension_varies_alone_and_under_the_workloads_where_it_matters() {
 }
 
 #[test]
-fn a_choice_that_brings_another_with_it_varies_alone_and_what_does_not_exist_is_no_row() {
+fn a_choice_that_forces_another_still_varies_alone() {
     let selection = select_in(&files(), "", None).unwrap().unwrap();
     let mut ours = ids(&selection);
     ours.truncate(ours.len() - 2);
@@ -130,7 +130,7 @@ fn what_a_preset_quotes_is_a_row_of_it_that_can_run() {
 }
 
 #[test]
-fn a_combination_that_does_not_exist_is_a_row_with_a_reason_for_who_asks_for_exactly_that() {
+fn an_impossible_combination_asked_for_is_a_row_with_a_reason() {
     let rows = |filter: &str| {
         let selection = select_in(&files(), filter, None).unwrap().unwrap();
         let rows: Vec<String> = ids(&selection).into_iter().map(str::to_owned).collect();
@@ -146,7 +146,7 @@ fn a_combination_that_does_not_exist_is_a_row_with_a_reason_for_who_asks_for_exa
 }
 
 #[test]
-fn products_of_a_filter_select_beside_each_other_each_under_its_own_workloads() {
+fn filter_terms_select_side_by_side_under_own_workloads() {
     let filter = "driver=epoll,eviction=mutex,workload=original-mixed;driver=uring";
     let cells = files();
     let workloads = workloads(cells.subject);
@@ -158,7 +158,7 @@ fn products_of_a_filter_select_beside_each_other_each_under_its_own_workloads() 
 }
 
 #[test]
-fn a_file_server_is_started_with_what_the_workload_speaks_and_serves() {
+fn a_file_server_gets_the_workloads_protocol_and_content() {
     let cells = files();
     let workloads = workloads(cells.subject);
     let command = |filter: &str, name: &str| {
@@ -192,7 +192,7 @@ fn a_row_that_no_workload_is_left_for_is_left_out() {
 }
 
 #[test]
-fn dimensions_that_the_filter_names_are_crossed_under_every_workload() {
+fn dimensions_in_the_filter_are_crossed_under_all_workloads() {
     let selection = select_in(&cache(), "driver=*,store=*", None).unwrap().unwrap();
     let ours = ["kvcache/epoll", "kvcache/epoll/std", "kvcache/uring", "kvcache/uring/std"];
     assert_eq!(ids(&selection), [&ours[..], &["null", "control-aa"]].concat());
@@ -209,7 +209,7 @@ fn a_filter_that_leaves_nothing_of_a_matrix_selects_nothing() {
 }
 
 #[test]
-fn commands_ask_for_the_back_end_and_pool_gets_a_worker_per_connection() {
+fn commands_name_the_back_end_and_give_pool_its_workers() {
     let selection = select("", None).unwrap();
     let workloads = workloads(web().subject);
     let workload = workloads.iter().find(|workload| workload.name == "get-1MiB-c16").unwrap();
@@ -244,7 +244,7 @@ fn a_cache_is_started_with_what_the_workload_adds() {
 }
 
 #[test]
-fn a_sweep_varies_each_named_dimension_alone_around_what_is_fixed() {
+fn a_sweep_varies_each_dimension_alone_around_the_fixed() {
     let cells = cache();
     let vocabulary = cells.vocabulary(&[], &[]);
     let (vary, fix) = (["driver".to_owned(), "compression".to_owned()], ["store=std".to_owned()]);
@@ -263,7 +263,7 @@ fn a_path_selects_the_product_of_the_dimensions_that_it_names() {
 }
 
 #[test]
-fn a_scaled_server_gets_as_many_cpus_as_threads_and_the_reference_has_one() {
+fn a_scaled_server_gets_a_cpu_for_each_thread() {
     let mut backends = backends::tests::cache();
     backends.scale(2);
     let cells = Cells { growth: Some(vec![2, 0]), ..cells(1, backends) };

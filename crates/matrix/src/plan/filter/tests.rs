@@ -96,7 +96,7 @@ fn a_path_names_a_server_and_its_dimensions_in_order() {
 }
 
 #[test]
-fn unknown_names_are_usage_errors_that_name_the_nearest_valid_one() {
+fn unknown_names_are_usage_errors_with_the_nearest_valid_one() {
     for (text, nearest) in [
         ("driver=urnig", "did you mean `uring`?"),
         ("drivr=uring", "did you mean `driver`?"),

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_names_its_address_site_and_scratch_and_nothing_else_of_the_machine() {
+    fn a_configuration_has_no_path_but_site_and_scratch() {
         let nginx = |sendfile| WebServer::Nginx { sendfile };
         for peer in [nginx(true), nginx(false), WebServer::Lighttpd] {
             let config = peer.config("127.0.0.1", "8123", "/the/site", "/the/scratch");

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn strategies_are_compared_under_every_size_and_drivers_under_some() {
+    fn strategies_vary_under_every_size_drivers_under_some() {
         let zerocopy = subject("zerocopy");
         for workload in zerocopy.workloads(false) {
             assert!(zerocopy.varies(&workload.name, "strategy"), "{}", workload.name);

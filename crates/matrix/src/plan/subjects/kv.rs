@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn under_eviction_there_is_room_for_a_quarter_of_the_data_and_misses_are_no_errors() {
+    fn eviction_leaves_room_for_a_quarter_and_allows_misses() {
         let full = workload("zipf-evict-P16", false);
         let bytes = u64::from(full.keys.unwrap()) * (16 + full.body_bytes);
         assert_eq!(full.adds, ["--maxmemory".to_owned(), (bytes / 4).to_string()]);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_originals_test_is_asked_of_redis_in_its_own_protocol_and_deletes_each_key_once() {
+    fn redis_gets_the_originals_test_in_its_own_protocol() {
         for name in kv().workloads(false).into_iter().map(|it| it.name).filter(|name| name.starts_with("original-")) {
             let workload = workload(&name, false);
             let of = |role| {

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_generator_is_asked_for_exactly_the_workload_and_checks_it_before() {
+    fn the_generator_gets_the_workload_and_checks_it_first() {
         let what = "--content SITE/memory --fifo-dir SITE/memory/fifos ADDR";
         let small = workload("small-4KiB", false);
         assert_eq!(

@@ -274,7 +274,7 @@ fn pictures_without_data_are_left_out_with_their_links() {
 }
 
 #[test]
-fn a_closed_loop_is_labelled_service_time_and_has_no_solid_curve() {
+fn a_closed_loop_is_service_time_without_a_solid_curve() {
     let html = render(&sample::summary());
     let document = parse(&html);
     let section = by_id(&document, "latency").unwrap();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_median_interval_rate_and_whether_a_difference_was_seen() {
+    fn a_row_has_median_interval_rate_and_a_verdict() {
         let text = text(&sample::summary());
         let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
         let columns = row("| **`epoll`**, reference").matches('|').count();

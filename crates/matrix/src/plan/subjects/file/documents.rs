@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_rise_from_the_first_to_the_last_and_have_the_mean_of_the_null_document() {
+    fn sizes_rise_and_have_the_mean_of_the_null_document() {
         let mixed = set("mixed", 30, 100 << 10, 2 << 20);
         let mixed = Documents(&mixed);
         assert_eq!((mixed.bytes_of(0), mixed.bytes_of(29)), (100 << 10, 2 << 20));

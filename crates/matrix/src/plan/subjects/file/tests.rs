@@ -36,7 +36,7 @@ fn the_generator_is_asked_for_exactly_the_workload() {
 }
 
 #[test]
-fn the_original_client_has_requestors_and_repetitions_and_no_time() {
+fn the_original_client_counts_repetitions_not_time() {
     let command = workload("original-10x30").command;
     assert!(command.starts_with("loadgen file -t 1 --requestors 10 --reps 30 --pin 1 "), "{command}");
 }
@@ -83,7 +83,7 @@ fn nobody_is_asked_what_they_cannot_answer() {
 }
 
 #[test]
-fn servers_get_the_protocol_of_the_workload_and_the_content_of_their_back_end() {
+fn servers_get_the_workloads_protocol_and_their_content() {
     let framed = workload("framed-1MB");
     assert_eq!(framed.adds, ["--protocol", "framed"]);
     assert_eq!(framed.body_bytes, 1_000_000);
