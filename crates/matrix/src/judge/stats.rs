@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_is_the_controls_spread_or_distance_at_least_1_percent() {
+    fn the_floor_is_the_controls_spread_or_distance_from_one() {
         let ratio = |median: f64, lo: f64, hi: f64| Ratio { median, lo, hi, differs: false, blocks: 7 };
         assert_eq!(noise_floor(None), FLOOR_UNKNOWN);
         let of_few = |blocks| noise_floor(Some(&Ratio { blocks, ..ratio(1.0, 1.0 / 1.04, 1.04) }));
