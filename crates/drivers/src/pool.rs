@@ -82,6 +82,13 @@ struct State<T> {
     open: bool,
 }
 
+impl<T> State<T> {
+    /// True if more items wait than threads: an item that an idle thread is about to take is not waiting for anybody.
+    fn is_short_of_workers(&self) -> bool {
+        self.items.len() > self.idle
+    }
+}
+
 impl<T> Default for Queue<T> {
     fn default() -> Self {
         let state = Mutex::new(State { items: VecDeque::new(), idle: 0, open: true });
@@ -118,10 +125,8 @@ impl<T> Queue<T> {
         state.items.pop_front()
     }
 
-    /// True if more items wait than threads: an item that an idle thread is about to take is not waiting for anybody.
     fn is_short_of_workers(&self) -> bool {
-        let state = self.state.lock();
-        state.items.len() > state.idle
+        self.state.lock().is_short_of_workers()
     }
 
     pub(crate) fn close(&self) {
@@ -153,11 +158,15 @@ mod tests {
             while queue.state.lock().idle == 0 {
                 thread::yield_now();
             }
-            // Whether or not the thread has woken up.
-            assert_eq!(queue.try_push(1, 9), Ok(()));
-            assert!(!queue.is_short_of_workers());
-            assert_eq!(queue.try_push(2, 9), Ok(()));
-            assert!(queue.is_short_of_workers());
+            // The thread cannot wake up while the lock is held.
+            let mut state = queue.state.lock();
+            let is_short = [1, 2].map(|item| {
+                state.items.push_back(item);
+                state.is_short_of_workers()
+            });
+            drop(state);
+            queue.close();
+            assert_eq!(is_short, [false, true]);
         });
     }
 }
