@@ -15,8 +15,15 @@ use crate::tidy;
 /// A step: what it is called, and what does it.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 6] =
-    [("fmt", fmt), ("clippy", clippy), ("tidy", fences), ("doc", doc), ("models", models), ("bench-matrix", smoke)];
+const STEPS: [Step; 7] = [
+    ("fmt", fmt),
+    ("clippy", clippy),
+    ("tidy", fences),
+    ("doc", doc),
+    ("models", models),
+    ("bench-matrix", smoke),
+    ("pages", pages),
+];
 
 pub(crate) fn run() -> Result<ExitCode> {
     for (name, step) in STEPS {
@@ -70,6 +77,11 @@ fn smoke() -> Result<()> {
         bail!("bench-matrix: {status}");
     }
     check_run(&out)
+}
+
+/// The commands of the READMEs, by the programs that the smoke run has just used.
+fn pages() -> Result<()> {
+    run_shown(Command::new(std::env::current_exe().context("own path")?).arg("pages"))
 }
 
 /// Returns the filter and the workloads of all servers' smoke cells. The first product of each has its peers, too.

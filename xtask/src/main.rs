@@ -4,6 +4,7 @@
 
 mod ci;
 mod dist;
+mod pages;
 mod tidy;
 mod verify;
 
@@ -32,6 +33,8 @@ enum Command {
     Ci,
     /// Checks that take too long for every change: instruction counts, fuzzing, sanitizers, models, failing system calls
     Verify(verify::Args),
+    /// Run every command of the READMEs in a copy of the tree, and compare what they print with what is promised
+    Pages(pages::Args),
     /// Build the six programs and pack them, stripped, with licences and docs into target/dist
     Dist(dist::Args),
 }
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Some(Command::Tidy) => tidy::run(),
         Some(Command::Ci) => ci::run(),
         Some(Command::Verify(args)) => verify::run(&args),
+        Some(Command::Pages(args)) => pages::run(&args),
         Some(Command::Dist(args)) => dist::run(&args),
     };
     outcome.unwrap_or_else(|error| {
