@@ -3,8 +3,8 @@
 //! Knows nothing of how a run is made: everything is drawn from the [`results`] of one.
 //!
 //! - `page`: the HTML page; a file for each of its sections, with the sentence of its finding and its pictures.
-//! - `picture`: the drawing kit for SVG, and the heat map, which is also the picture in the README.
-//! - `text`: Markdown, CSV, tables for a terminal, and the parts of the README.
+//! - `picture`: the drawing kit for SVG, and the heat map, which is also the picture on a results page.
+//! - `text`: Markdown, CSV, tables for a terminal, and the published results pages.
 //! - `matrix_view`: a summary as all of them read it. `format` and `markup` are used by all and use none.
 
 #![forbid(unsafe_code)]
@@ -28,6 +28,6 @@ pub use self::{
         markdown::markdown,
         names::version_number,
         quoted_figures::{QuotedFigures, quoted_figures},
-        readme, terminal,
+        results_pages, terminal,
     },
 };

@@ -1,6 +1,8 @@
 //! `cargo xtask tidy`: the fences of ARCHITECTURE.md, as far as a machine can see them.
 
 mod dependencies;
+#[cfg(test)]
+mod drivers_table;
 mod source;
 mod sources;
 

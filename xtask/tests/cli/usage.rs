@@ -28,6 +28,8 @@ fn what_cannot_be_is_one_line_and_status_2() {
         (vec!["report", "empty"], "not the directory of a run"),
         (vec!["merge", "empty", "empty", "--out", "merged"], "not the directory of a run"),
         (vec!["--resume", "empty"], "not the directory of a run"),
+        (vec!["--resume", "empty", "--fail-on-regression", "5%"], "needs a --baseline"),
+        (vec!["--resume", "empty", "--baseline", "no-such-run"], "neither the directory of a run nor a baseline"),
     ] {
         let ended = place.run(&words).expect(2);
         assert!(ended.stdout.is_empty(), "{}", ended.stdout);

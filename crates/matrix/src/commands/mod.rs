@@ -29,7 +29,7 @@ const EXIT_REGRESSION: u8 = 4;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Two runs beside each other: what became dearer or cheaper, in words and as a table
+    /// Two runs beside each other: what became cheaper or more expensive, in words and as a table
     Compare {
         /// The earlier run: its directory, or a baseline's name
         before: String,
@@ -55,7 +55,7 @@ pub(crate) enum Command {
         /// The run's directory
         run: PathBuf,
     },
-    /// Write a run's pictures and tables into the README, between the markers of each server
+    /// Write a run's picture and table of each server to docs/results/SERVER.md
     UpdateReadme {
         /// The run's directory [default: the newest in bench-results]
         run: Option<PathBuf>,

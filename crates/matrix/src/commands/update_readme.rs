@@ -1,4 +1,4 @@
-//! `bench-matrix update-readme`: a stored run as pictures and tables in the README.
+//! `bench-matrix update-readme`: a stored run as pictures and tables on the results pages that the README links.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use report::readme;
+use report::results_pages;
 use results::Report;
 
 use crate::{plan::subjects::known_workloads, usage, workspace};
@@ -25,11 +25,11 @@ pub(crate) fn run(run: Option<&Path>) -> Result<ExitCode> {
     let path = run.join(SUMMARY);
     let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
     let report: Report = serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
-    let refused = report.matrices.iter().find_map(|summary| Some((summary, readme::why_not(summary)?)));
+    let refused = report.matrices.iter().find_map(|summary| Some((summary, results_pages::why_not(summary)?)));
     if let Some((summary, why)) = refused {
         return Err(usage(format!("{}: {why}", summary.setup.server)));
     }
-    for changed in readme::write(&report, &root, known_workloads)? {
+    for changed in results_pages::write(&report, &root, known_workloads)? {
         println!("written: {}", changed.display());
     }
     Ok(ExitCode::SUCCESS)
@@ -45,6 +45,7 @@ fn newest(results: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::subjects;
 
     #[test]
     fn the_newest_run_is_the_last_by_name() {
@@ -59,17 +60,18 @@ mod tests {
         assert!(newest(root.path()).unwrap().ends_with("20260301T000000Z-b"));
     }
 
-    /// CI's check of the published figures: that each has its place, and a full run finds all of them.
     #[test]
-    fn the_markers_of_the_readme_are_those_of_all_servers() {
-        let text = fs::read_to_string(workspace::root().join("README.md")).unwrap();
-        let parts = readme::markers::parts(&text).unwrap();
-        let mut named: Vec<&str> =
-            parts.iter().map(|part| part.name.strip_prefix("bench-").expect("a part is called bench-SERVER")).collect();
-        let mut servers = crate::plan::subjects::names();
-        servers.sort_unstable();
-        named.sort_unstable();
-        named.dedup();
-        assert_eq!(named, servers);
+    fn every_results_page_is_of_a_server_and_in_the_index() {
+        let directory = workspace::root().join("docs/results");
+        let index = fs::read_to_string(directory.join("README.md")).unwrap();
+        let pages = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+        for path in pages.filter(|path| path.extension().is_some_and(|it| it == "md") && !path.ends_with("README.md")) {
+            let server = path.file_stem().unwrap().to_str().unwrap();
+            assert!(subjects::names().contains(&server), "{server} is no server of ours");
+            assert!(index.contains(&format!("({server}.md)")), "docs/results/README.md has no link to {server}");
+            let parts = results_pages::markers::parts(&fs::read_to_string(&path).unwrap()).unwrap();
+            let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+            assert_eq!(names, [results_pages::part(server)], "{}", path.display());
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A workload that climbs: an open loop at rising shares of what the same server did in a closed loop just before. It shows
+//! The load sweep: an open loop at rising shares of what the same server did in a closed loop just before. It shows
 //! where a server ends. Its costs are not compared: every server gets loads of its own.
 
 use loadgen::result::RunResult;
@@ -44,7 +44,7 @@ pub(crate) fn steps(run: &RunResult) -> Vec<Step> {
     run.steps.iter().filter_map(step).collect()
 }
 
-/// The figures of a climb are its steps and its capacity; what the steps cost together says nothing.
+/// The figures of a load sweep are its steps and its capacity; what the steps cost together says nothing.
 pub(crate) fn measured(run: &RunResult, all: Measured) -> Measured {
     let throughput_rps = run.capacity.map_or(all.throughput_rps, |capacity| capacity.throughput_rps);
     Measured { throughput_rps, server: None, windows: Vec::new(), steps: steps(run), ..all }

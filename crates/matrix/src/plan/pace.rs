@@ -34,8 +34,9 @@ pub(crate) struct PaceRequest {
 }
 
 /// Without a budget: what was asked for or the default.
-pub(crate) fn without_budget(wish: PaceRequest) -> Pace {
-    let (blocks, slice_s) = (wish.blocks.unwrap_or(wish.default_blocks), wish.slice_s.unwrap_or(wish.default_slice_s));
+pub(crate) fn without_budget(request: PaceRequest) -> Pace {
+    let (blocks, slice_s) =
+        (request.blocks.unwrap_or(request.default_blocks), request.slice_s.unwrap_or(request.default_slice_s));
     Pace { blocks, slice_s, note: None }
 }
 
@@ -43,20 +44,22 @@ pub(crate) fn without_budget(wish: PaceRequest) -> Pace {
 ///
 /// # Errors
 /// Not even the shortest sensible run fits.
-pub(crate) fn within(budget_s: f64, wish: PaceRequest, block_s: impl Fn(f64) -> f64) -> Result<Pace> {
+pub(crate) fn within(budget_s: f64, request: PaceRequest, block_s: impl Fn(f64) -> f64) -> Result<Pace> {
     let planned_s = budget_s * PLANNED_PART;
     let fitting = |slice_s: f64| (planned_s / block_s(slice_s)).floor().min(f64::from(BLOCKS_MAX)) as u32;
-    let longest = wish.slice_s.unwrap_or(wish.default_slice_s);
-    let shortest = if wish.slice_s.is_some() { longest } else { SLICE_MIN_S.min(longest) };
-    let enough = wish.blocks.unwrap_or(BLOCKS_ENOUGH);
+    let longest = request.slice_s.unwrap_or(request.default_slice_s);
+    let shortest = if request.slice_s.is_some() { longest } else { SLICE_MIN_S.min(longest) };
+    let enough = request.blocks.unwrap_or(BLOCKS_ENOUGH);
     let mut slice_s = longest;
     while fitting(slice_s) < enough && slice_s > shortest {
         // Whole hundredths, so that what is printed is what is run.
         slice_s = ((slice_s * SHORTER * 100.0).floor() / 100.0).max(shortest);
     }
-    let blocks = wish.blocks.map_or_else(|| fitting(slice_s), |asked| asked.min(fitting(slice_s)));
-    if blocks < wish.blocks.unwrap_or(BLOCKS_MIN).min(BLOCKS_MIN) || wish.blocks.is_some_and(|asked| blocks < asked) {
-        let least = f64::from(wish.blocks.unwrap_or(BLOCKS_MIN)) * block_s(shortest) / PLANNED_PART;
+    let blocks = request.blocks.map_or_else(|| fitting(slice_s), |asked| asked.min(fitting(slice_s)));
+    if blocks < request.blocks.unwrap_or(BLOCKS_MIN).min(BLOCKS_MIN)
+        || request.blocks.is_some_and(|asked| blocks < asked)
+    {
+        let least = f64::from(request.blocks.unwrap_or(BLOCKS_MIN)) * block_s(shortest) / PLANNED_PART;
         return Err(usage(format!(
             "--time-budget {}: the smallest run of this selection takes {}; select fewer cells or workloads",
             minutes(budget_s),
@@ -76,7 +79,7 @@ pub(crate) fn within(budget_s: f64, wish: PaceRequest, block_s: impl Fn(f64) -> 
 mod tests {
     use super::*;
 
-    const WISH: PaceRequest = PaceRequest { blocks: None, slice_s: None, default_blocks: 7, default_slice_s: 1.5 };
+    const REQUEST: PaceRequest = PaceRequest { blocks: None, slice_s: None, default_blocks: 7, default_slice_s: 1.5 };
 
     /// Twenty visits of half a second and the slice.
     fn block_s(slice_s: f64) -> f64 {
@@ -88,7 +91,7 @@ mod tests {
         let mut last = (0, 0.0);
         for minutes in 1..120 {
             let budget_s = f64::from(minutes) * 60.0;
-            let Ok(pace) = within(budget_s, WISH, block_s) else {
+            let Ok(pace) = within(budget_s, REQUEST, block_s) else {
                 assert!(last.0 == 0, "what fits in less time fits in more");
                 continue;
             };
@@ -102,10 +105,10 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_is_kept_or_refused() {
-        let slice = PaceRequest { slice_s: Some(1.0), ..WISH };
+        let slice = PaceRequest { slice_s: Some(1.0), ..REQUEST };
         assert_eq!(within(300.0, slice, block_s).unwrap().slice_s, 1.0);
         assert!(within(60.0, slice, block_s).is_err());
-        let blocks = PaceRequest { blocks: Some(9), ..WISH };
+        let blocks = PaceRequest { blocks: Some(9), ..REQUEST };
         let pace = within(300.0, blocks, block_s).unwrap();
         assert!(pace.blocks == 9 && pace.slice_s < 1.5, "{pace:?}");
         let error = within(30.0, blocks, block_s).unwrap_err();
@@ -115,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_was_chosen_is_said() {
-        let note = within(600.0, WISH, block_s).unwrap().note.unwrap();
+        let note = within(600.0, REQUEST, block_s).unwrap().note.unwrap();
         assert!(note.starts_with("Time budget of 10 min 00 s: 13 blocks of 1.5 s slices, about 8 min 40 s"), "{note}");
     }
 }

@@ -126,10 +126,7 @@ impl Task {
             return Ok(Self::Process(command));
         }
         if let Some(directory) = args.resume.clone() {
-            return Ok(Self::Resume(ResumeSpec { directory, session: SessionSpec::from_args(&args) }));
-        }
-        if let Some(name) = &args.baseline {
-            baseline::find(name)?;
+            return Ok(Self::Resume(ResumeSpec { directory, session: SessionSpec::from_args(&args)? }));
         }
         let listing = match (args.list, args.dry_run) {
             (true, _) => Some(Listing::Combinations),
@@ -154,9 +151,6 @@ impl RunSpec {
         check_workloads(&args, &subjects)?;
         // Names can only be checked once the servers have been asked; what cannot be read at all is said before that.
         args.filter.iter().try_for_each(|text| filter::parse(text).map(drop))?;
-        if args.gate.fail_on_regression.is_some() && args.baseline.is_none() {
-            return Err(usage("--fail-on-regression needs a --baseline to compare with"));
-        }
         if args.against != ["none"] {
             check_names("--against", &args.against, &peers::names())?;
         }
@@ -178,7 +172,7 @@ impl RunSpec {
             has_asked_for_max_warmup: args.max_warmup.is_some() && max_warmup_s.is_some(),
             seed: args.seed,
             placement,
-            session: SessionSpec::from_args(&args),
+            session: SessionSpec::from_args(&args)?,
             remote: args.server_exec.zip(args.server_host).map(|(prefix, host)| Remote { prefix: prefix.0, host }),
             vary: args.vary,
             fix: args.fix,
@@ -223,15 +217,22 @@ impl SubjectSpec {
 }
 
 impl SessionSpec {
-    fn from_args(args: &Args) -> Self {
-        Self {
+    fn from_args(args: &Args) -> Result<Self> {
+        if args.gate.fail_on_regression.is_some() && args.baseline.is_none() {
+            return Err(usage("--fail-on-regression needs a --baseline to compare with"));
+        }
+        // A run of an hour must not end with a baseline that is not there.
+        if let Some(name) = &args.baseline {
+            baseline::find(name)?;
+        }
+        Ok(Self {
             time_budget_s: args.time_budget,
             is_built: args.no_build,
             is_forced: args.force,
             save_baseline: args.save_baseline.clone(),
             baseline: args.baseline.clone(),
             gate: args.gate,
-        }
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use nix::{
     time::{clock_getcpuclockid, clock_gettime},
     unistd::Pid,
 };
-use procfs::{CpuInfo, CpuTime, Current as _, CurrentSI as _, FromReadSI as _, KernelStats, Meminfo};
+use procfs::{CpuInfo, CpuTime, Current as _, CurrentSI as _, FromReadSI as _, KernelStats, LoadAverage, Meminfo};
 use results::{Host, record::HostDuring};
 
 use crate::plan::cpus::CpuList;
@@ -65,8 +65,7 @@ pub(crate) fn siblings(cpu: usize) -> Vec<usize> {
 
 /// One-minute load average.
 pub(crate) fn load1() -> f64 {
-    let text = read("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
+    LoadAverage::current().map_or(0.0, |load| f64::from(load.one))
 }
 
 /// Servers and generator inherit the limit of open files; thousands of connections need the hard one.

@@ -7,8 +7,8 @@ use std::{
 
 use anyhow::{Context, Result};
 use procfs::{
-    FromRead as _,
-    process::{Schedstat, Stat},
+    FromBufRead as _, FromRead as _,
+    process::{Schedstat, Stat, Status},
 };
 use results::record::{CpuSource, ProcessDuring};
 
@@ -16,6 +16,9 @@ use crate::run::{
     host::{Ticks, ticks_per_second},
     machine::Files,
 };
+
+/// Unit of the sizes in proc_pid_status(5).
+const KIB: u64 = 1024;
 
 /// One reading.
 #[derive(Clone, Debug)]
@@ -46,8 +49,8 @@ struct Thread {
 impl Snapshot {
     pub(crate) fn parse(files: &Files, pid: u32) -> Result<Self> {
         let file = |path: &str| files.get(path).with_context(|| format!("{path}: not there"));
-        let status = file(&format!("/proc/{pid}/status"))?;
-        let kib = |key: &str| number(status, key).map(|kib| kib * 1024);
+        let path = format!("/proc/{pid}/status");
+        let status = Status::from_buf_read(file(&path)?.as_bytes()).context(path)?;
         let path = format!("/proc/{pid}/stat");
         let stat = Stat::from_read(file(&path)?.as_bytes()).context(path)?;
         let tasks = format!("/proc/{pid}/task/");
@@ -62,8 +65,10 @@ impl Snapshot {
                     thread.wait = Duration::from_nanos(times.run_delay);
                 }
                 _ => {
-                    thread.voluntary = number(text, "voluntary_ctxt_switches:").unwrap_or(0);
-                    thread.involuntary = number(text, "nonvoluntary_ctxt_switches:").unwrap_or(0);
+                    // A thread that ended while it was read has counted nothing.
+                    let Ok(status) = Status::from_buf_read(text.as_bytes()) else { continue };
+                    thread.voluntary = status.voluntary_ctxt_switches.unwrap_or(0);
+                    thread.involuntary = status.nonvoluntary_ctxt_switches.unwrap_or(0);
                 }
             }
         }
@@ -75,8 +80,8 @@ impl Snapshot {
             major_faults: stat.majflt,
             user_ticks: stat.utime,
             system_ticks: stat.stime,
-            rss_bytes: kib("VmRSS:").context("VmRSS")?,
-            peak_rss_bytes: kib("VmHWM:").unwrap_or(0),
+            rss_bytes: status.vmrss.context("VmRSS")? * KIB,
+            peak_rss_bytes: status.vmhwm.unwrap_or(0) * KIB,
             threads,
         })
     }
@@ -125,20 +130,26 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The number behind a key of proc_pid_status(5).
-fn number(text: &str, key: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(key))?.split_ascii_whitespace().next()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::run::machine::Machine;
 
+    /// proc_pid_status(5) of this process, with other sizes and counts.
+    fn status(rss_kib: u64, peak_kib: u64, voluntary: u64) -> String {
+        let other = |line: &str| match line.split_once(':').map(|(key, _)| key) {
+            Some("VmRSS") => format!("VmRSS:\t {rss_kib} kB\n"),
+            Some("VmHWM") => format!("VmHWM:\t {peak_kib} kB\n"),
+            Some("voluntary_ctxt_switches") => format!("voluntary_ctxt_switches:\t{voluntary}\n"),
+            _ => format!("{line}\n"),
+        };
+        std::fs::read_to_string("/proc/self/status").unwrap().lines().map(other).collect()
+    }
+
     fn files(user: u64, run_ns: u64, threads: &[&str]) -> Files {
         let mut files = Files::from([
             ("/proc/stat".to_owned(), "cpu  1 2 3 4 5 6 7 8\nctxt 9\nbtime 1\nprocesses 3\n".to_owned()),
-            ("/proc/7/status".to_owned(), "VmHWM:\t 20 kB\nVmRSS:\t 10 kB\n".to_owned()),
+            ("/proc/7/status".to_owned(), status(10, 20, 0)),
             (
                 "/proc/7/stat".to_owned(),
                 format!(
@@ -149,9 +160,7 @@ mod tests {
         for thread in threads {
             let task = format!("/proc/7/task/{thread}");
             files.insert(format!("{task}/schedstat"), format!("{run_ns} {} 5\n", run_ns / 10));
-            let switches =
-                format!("voluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t1\n", run_ns / 1_000_000);
-            files.insert(format!("{task}/status"), switches);
+            files.insert(format!("{task}/status"), status(10, 20, run_ns / 1_000_000));
         }
         files
     }
@@ -167,7 +176,7 @@ mod tests {
         assert!((during.cpu_s - 0.5).abs() < 1e-9 && during.cpu_source == CpuSource::Schedstat, "{during:?}");
         assert!((during.run_queue_wait_s - 0.05).abs() < 1e-9);
         assert_eq!((during.switches_voluntary, during.minor_faults, during.major_faults), (500, 50, 0));
-        assert_eq!(during.peak_rss_bytes, 20 * 1024);
+        assert_eq!((during.rss_bytes, during.peak_rss_bytes), (10 * 1024, 20 * 1024));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Pictures as SVG: the drawing kit, and the matrix of costs, which stands on the page and in the README.
+//! Pictures as SVG: the drawing kit, and the matrix of costs, which stands in the report and on a results page.
 
 pub(crate) mod axes;
 pub(crate) mod curves;

@@ -1,4 +1,4 @@
-//! The matrix as a picture of its own, for the README: everything it needs is in the file, and it follows the reader's
+//! The matrix as a picture of its own, for a results page: everything it needs is in the file, and it follows the reader's
 //! choice of light or dark.
 
 use maud::{Markup, PreEscaped, html};

@@ -1,8 +1,8 @@
-//! Results as plain text: Markdown, CSV, tables for a terminal, and the parts of the README.
+//! Results as plain text: Markdown, CSV, tables for a terminal, and the published results pages.
 
 pub(crate) mod csv;
 pub(crate) mod markdown;
 pub(crate) mod names;
 pub(crate) mod quoted_figures;
-pub mod readme;
+pub mod results_pages;
 pub mod terminal;

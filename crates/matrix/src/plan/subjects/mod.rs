@@ -11,7 +11,7 @@ mod mq;
 use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 
 use anyhow::Result;
-use report::readme::KnownWorkload;
+use report::results_pages::KnownWorkload;
 use results::{Arrivals, Cell, Connection, Role, Workload};
 use servers::{LoadKind, Server, Workload as Spec};
 

@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_load_sweep_takes_the_time_of_its_eleven_parts() {
-        let sweep = workload("climb-4KiB", false);
+        let sweep = workload("sweep-4KiB", false);
         assert!(
             sweep
                 .command

@@ -1,4 +1,4 @@
-//! The selection from a matrix that fits into a README: a few columns and a page of rows, by a rule; and in words what was left out.
+//! The selection from a matrix that fits on a page: a few columns and a page of rows, by a rule; and in words what was left out.
 
 use results::{Cell, Outcome, Role, Summary, Workload};
 

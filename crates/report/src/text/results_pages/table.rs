@@ -10,7 +10,7 @@ use crate::{
     text::names::version_number,
 };
 
-/// Picture, conditions, table. `picture`: where the picture is, from the README.
+/// Picture, conditions, table. `picture`: where the picture is, from the page.
 pub(super) fn part(selection: &Selection, picture: &str) -> String {
     let summary = &selection.summary;
     let setup = &summary.setup;
