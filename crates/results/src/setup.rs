@@ -265,7 +265,7 @@ pub enum Arrivals {
     },
     /// Schedules at rising shares of what the same visit measured in a closed loop just before: where a server ends.
     /// Its cost is not compared, as every server gets loads of its own.
-    #[serde(rename = "climb")]
+    #[serde(alias = "climb")]
     LoadSweep,
 }
 
