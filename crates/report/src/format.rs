@@ -6,7 +6,7 @@ use results::FLOOR_UNKNOWN;
 const NBSP: char = '\u{a0}';
 
 /// Writes three significant digits, thousands grouped: `0.460`, `4.00`, `152`, `1,234`.
-pub(crate) fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }

@@ -20,7 +20,7 @@ mod text;
 pub(crate) mod sample;
 
 pub use self::{
-    format::rate,
+    format::{rate, significant},
     page::render,
     picture::standalone::picture,
     text::{

@@ -1,7 +1,4 @@
-use report::{
-    csv,
-    terminal::{significant, table},
-};
+use report::{csv, terminal::table};
 use results::{
     Interval, NotRun, Outcome, Report, SCHEMA, Summary,
     record::{Planned, Visit},
@@ -68,11 +65,4 @@ fn the_table_shows_ratios_marks_and_the_floor() {
     let Outcome::Measured(figures) = &mut summary.results[0].outcome else { panic!("measured") };
     figures.bytes_per_key = Some(bytes);
     assert!(table(&summary).contains("51.3 B/key"));
-}
-
-#[test]
-fn three_digits_say_enough() {
-    for (value, text) in [(0.4567, "0.457"), (4.0, "4.00"), (152.3, "152"), (23.45, "23.4"), (0.0, "0.000000")] {
-        assert_eq!(significant(value), text);
-    }
 }

@@ -93,7 +93,7 @@ fn gutter(effects: &[&Effect]) -> f64 {
     (widest + 16.0).clamp(150.0, 220.0)
 }
 
-/// The factors in the order given, each with its levels from cheap to dear.
+/// The factors in the order given, each with its levels by cost.
 fn factors<'a>(effects: &[&'a Effect]) -> Vec<(String, Vec<&'a Effect>)> {
     let mut factors: Vec<(String, Vec<&Effect>)> = Vec::new();
     for &effect in effects {
@@ -178,8 +178,8 @@ fn tick_labels(canvas: &mut Canvas, axis: &Axis, y: f64) {
         let label = if tick == 1.0 { "same".to_owned() } else { format!("×{}", short(tick)) };
         canvas.text(axis.scale.at(tick), y + 14.0, "s m", Anchor::Middle, &label);
     }
-    let (cheaper, dearer) = ("← cheaper", "dearer →");
+    let (cheaper, more_expensive) = ("← cheaper", "more expensive →");
     let end = (axis.scale.at(1.0) - 8.0).max(text_width(cheaper, 11.0));
     canvas.text(end, y + 30.0, "s m", Anchor::End, cheaper);
-    canvas.text(end + 16.0, y + 30.0, "s m", Anchor::Start, dearer);
+    canvas.text(end + 16.0, y + 30.0, "s m", Anchor::Start, more_expensive);
 }

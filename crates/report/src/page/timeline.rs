@@ -31,7 +31,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
         .collect();
     let note = html! {
         "Windows of 100\u{a0}ms over all visits: medians, and of failures the mean. Shaded: warm-up, which is in no other "
-        "figure; of visits that warmed up for different times the end that all have. A line that climbs or falls through "
+        "figure; of visits that warmed up for different times the end that all have. A line that rises or falls through "
         "the slice was not steady yet. Where nothing failed, and where no schedule could be late, there is no panel."
         (rest)
     };

@@ -24,6 +24,7 @@ const HEAD_GAP: f64 = 8.0;
 const HEAD_LEADING: f64 = 15.5;
 /// Room that a column needs on a phone, with its head and the letters of flags.
 const FIGURE_WIDTH: f64 = 49.0;
+const MORE_EXPENSIVE: &str = "more expensive";
 /// The steps of the legend.
 const LEGEND: [f64; 8] = [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 4.0];
 
@@ -311,7 +312,7 @@ impl<'a> HeatMap<'a> {
 
     /// A strip of the colour scale in ratio units. Returns the y below it.
     fn legend(&self, canvas: &mut Canvas, y: f64) -> f64 {
-        let room = self.width.units() - self.gutter - text_width("dearer", 10.5) - 6.0;
+        let room = self.width.units() - self.gutter - text_width(MORE_EXPENSIVE, 10.5) - 6.0;
         let step = (room / LEGEND.len() as f64).min(self.width.pick(36.0, 27.0));
         let left = self.gutter;
         for (i, &value) in LEGEND.iter().enumerate() {
@@ -326,10 +327,10 @@ impl<'a> HeatMap<'a> {
         }
         canvas.text(left - 10.0, y + 8.0, "xs m", Anchor::End, "cheaper");
         let end = left + LEGEND.len() as f64 * step + 4.0;
-        canvas.text(end, y + 8.0, "xs m", Anchor::Start, "dearer");
+        canvas.text(end, y + 8.0, "xs m", Anchor::Start, MORE_EXPENSIVE);
         let words = "a flag casts doubt, see below";
         let place = self.width.units() - text_width(words, 10.5) - 32.0;
-        if !self.letters.is_empty() && place > end + text_width("dearer", 10.5) + 12.0 {
+        if !self.letters.is_empty() && place > end + text_width(MORE_EXPENSIVE, 10.5) + 12.0 {
             let area = Rect::new(place, y, 20.0, 9.0);
             canvas.rect(area, "neutral");
             canvas.rect_with(area, "flagged", &[("fill", "url(#hatch)")]);
@@ -340,7 +341,7 @@ impl<'a> HeatMap<'a> {
 }
 
 fn tint(ratio: f64) -> &'static str {
-    if ratio > 1.0 { "dear" } else { "cheap" }
+    if ratio > 1.0 { "costly" } else { "cheap" }
 }
 
 /// Grows with the distance from 1 and is full at a factor of four.

@@ -89,7 +89,7 @@ pub(crate) fn crossed() -> Summary {
             for result in summary.results.iter().filter(|result| result.cell == cell.id) {
                 let mut result = CellResult { cell: id.clone(), ..result.clone() };
                 if let Outcome::Measured(figures) = &mut result.outcome {
-                    // The dearer the driver, the less the store is seen.
+                    // The more expensive the driver, the less the store is seen.
                     let more = 1.0 + 0.4 * index as f64 / (1.0 + row as f64);
                     figures.cpu_us = figures.cpu_us.map(|cpu| interval(cpu.median * more, 2.0));
                 }

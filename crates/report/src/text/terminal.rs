@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use results::{Flag, Noise, Outcome, Role, Summary, Workload};
 
+use crate::format::significant;
+
 /// Writes the table that a terminal shows at the end: ratios, noise floor, and how to read them.
 pub fn table(summary: &Summary) -> String {
     let setup = &summary.setup;
@@ -63,12 +65,6 @@ fn table_entry(summary: &Summary, cell: &str, workload: &str) -> String {
 
 fn is_worth_a_mark(flag: Flag) -> bool {
     flag.is_invalid() || flag == Flag::ClientSaturated || flag == Flag::SharedCore
-}
-
-/// Writes three significant digits.
-pub fn significant(value: f64) -> String {
-    let decimals = (2.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 6.0);
-    format!("{value:.*}", decimals as usize)
 }
 
 /// Aligns the first column to the left, the others to the right.

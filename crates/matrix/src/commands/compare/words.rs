@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use report::terminal::{aligned, significant};
+use report::{significant, terminal::aligned};
 use results::{Metric, Role};
 
 use super::{Change, Changes, MatrixChanges, Overall};

@@ -101,7 +101,10 @@ fn state_is_kept(world: &World) -> Result<()> {
     browser.click("#raw thead th:nth-child(3)")?;
     browser.click("[data-unit=ms]")?;
     let sorted = world.shown()?;
-    ensure!(sorted.first().is_some_and(|first| first.starts_with("tokio-uring")), "the dearest first: {sorted:?}");
+    ensure!(
+        sorted.first().is_some_and(|first| first.starts_with("tokio-uring")),
+        "the most expensive first: {sorted:?}"
+    );
     let places = "return [...document.querySelectorAll('#heat0-w .row')]
         .map(row => [row.dataset.r, +row.getAttribute('transform').match(/ ([0-9.]+)/)[1]])
         .sort((a, b) => a[1] - b[1]).map(row => row[0])";

@@ -203,7 +203,7 @@ fn a_ratio_inside_the_noise_floor_has_no_tint_and_no_verdict() {
     let html = render(&summary);
     let document = parse(&html);
     let cell = document.descendants().find(|n| n.attribute("href") == Some("#cell-s1-0")).unwrap();
-    assert!(!cell.descendants().any(|n| has_class(n, "cheap") || has_class(n, "dear")));
+    assert!(!cell.descendants().any(|n| has_class(n, "cheap") || has_class(n, "costly")));
     assert!(cell.attribute("data-t").unwrap().contains("no difference seen"));
     let verdicts = document.descendants().find(|n| has_class(*n, "verdicts")).unwrap();
     let text = all_text(verdicts);

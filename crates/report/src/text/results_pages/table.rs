@@ -76,7 +76,7 @@ fn head(summary: &Summary) -> String {
     format!("| |{heads}\n|:---|{}\n", "---:|".repeat(workloads.len()))
 }
 
-/// Lines of the cells that were measured under some workload, without the control, from cheap to dear.
+/// Lines of the cells that were measured under some workload, without the control, by cost.
 fn rows(summary: &Summary) -> Vec<String> {
     let setup = &summary.setup;
     let mut cells: Vec<&Cell> = setup.cells.iter().filter(|cell| cell.role != Role::Control).collect();
