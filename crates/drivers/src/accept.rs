@@ -146,7 +146,7 @@ impl Acceptor {
     pub(crate) fn warn(&mut self, error: &io::Error, advice: &str) {
         if self.warned_at.is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
             self.warned_at = Some(Instant::now());
-            tracing::warn!("connections are turned away: {error}; {advice}");
+            tracing::warn!("connections are refused: {error}; {advice}");
         }
     }
 
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gate_counts_what_is_open() {
+    fn the_limit_counts_open_connections() {
         let limit = ConnectionLimit::new(2);
         let (first, second) = (limit.admit(), limit.admit());
         assert!(first.is_some() && second.is_some());

@@ -1,4 +1,4 @@
-//! ThreadCounters of each thread, added up only when they are read.
+//! Counters of each thread, added up only when they are read.
 
 use std::sync::{
     Arc,
@@ -54,7 +54,7 @@ impl Statistics {
         sum
     }
 
-    /// ThreadCounters for one more thread, or for one more kind of short-lived ones.
+    /// Counters for one more thread, or for one more kind of short-lived ones.
     pub(crate) fn register(&self) -> Arc<ThreadCounters> {
         let counters = Arc::<ThreadCounters>::default();
         self.0.lock().push(Arc::clone(&counters));

@@ -34,6 +34,24 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
+    /// Facts that the drivers share which move bytes by plain system calls; each states its name and how it differs.
+    pub(crate) const PLAIN_CALLS: Self = Self {
+        name: "",
+        about: "",
+        io: IoModel::Readiness,
+        connection: ConnectionModel::Loop,
+        default_workers: DefaultWorkers::None,
+        listener_per_thread: false,
+        batches: false,
+        waits_in: Wait::Epoll,
+        reads_into: ReadBuffer::Scratch,
+        sends_memory: MemoryPath::Send,
+        sends_files: FilePath::Sendfile,
+        sends_pipes: PipePath::Splice,
+        registers_memory: false,
+        needs: None,
+    };
+
     /// True if the protocol runs on workers while event loops move the bytes.
     pub fn has_workers_beside_loops(&self) -> bool {
         self.connection == ConnectionModel::Loop && self.default_workers != DefaultWorkers::None

@@ -5,8 +5,7 @@ use std::io;
 use proto::Protocol;
 
 use crate::{
-    ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
-    Wait,
+    ConnectionModel, Descriptor, Driver, Serving,
     accept::ConnectionLimit,
     event_loop::{EventLoop, Inline},
     on_threads,
@@ -18,18 +17,10 @@ impl Driver for Epoll {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "epoll",
         about: "edge-triggered epoll, one event loop per thread",
-        io: IoModel::Readiness,
         connection: ConnectionModel::Loop,
-        default_workers: DefaultWorkers::None,
         listener_per_thread: true,
         batches: true,
-        waits_in: Wait::Epoll,
-        reads_into: ReadBuffer::Scratch,
-        sends_memory: MemoryPath::Send,
-        sends_files: FilePath::Sendfile,
-        sends_pipes: PipePath::Splice,
-        registers_memory: false,
-        needs: None,
+        ..Descriptor::PLAIN_CALLS
     };
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {

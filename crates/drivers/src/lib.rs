@@ -50,7 +50,7 @@ pub struct Config {
     pub threads: usize,
     /// Threads beside the event loops that run the protocol, for drivers with [`Descriptor::default_workers`].
     pub workers: usize,
-    /// Connections above this are turned away with [`Protocol::refusal`].
+    /// Connections above this are refused with [`Protocol::refusal`].
     pub connections_max: usize,
     pub limits: Limits,
     /// Threads are dealt out to these processors round robin; all of them share those there are when it is `None`.

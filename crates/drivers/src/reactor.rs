@@ -6,8 +6,7 @@ use std::{io, sync::Arc, thread};
 use proto::{Now, Protocol, Session};
 
 use crate::{
-    ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
-    Wait,
+    ConnectionModel, DefaultWorkers, Descriptor, Driver, Serving,
     accept::ConnectionLimit,
     clock,
     event_loop::{EventLoop, Executor, Job, LoopMessage},
@@ -44,18 +43,10 @@ impl Driver for Reactor {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "reactor",
         about: "event loops move the bytes, a pool of workers runs the protocol",
-        io: IoModel::Readiness,
         connection: ConnectionModel::Loop,
         default_workers: DefaultWorkers::PerProcessor,
         listener_per_thread: true,
-        batches: false,
-        waits_in: Wait::Epoll,
-        reads_into: ReadBuffer::Scratch,
-        sends_memory: MemoryPath::Send,
-        sends_files: FilePath::Sendfile,
-        sends_pipes: PipePath::Splice,
-        registers_memory: false,
-        needs: None,
+        ..Descriptor::PLAIN_CALLS
     };
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {

@@ -19,8 +19,7 @@ use sys::{listen::Listener, socket};
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
-    Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer,
-    Serving, Shutdown, Wait,
+    Config, ConnectionModel, Descriptor, Driver, Serving, Shutdown,
     accept::{Accepted, Acceptor, ConnectionLimit, ConnectionPermit, EXHAUSTED_PAUSE},
     arrived::read_arrived,
     clock,
@@ -61,18 +60,8 @@ impl Driver for Tokio {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "tokio",
         about: "one tokio task per connection on a multi-thread runtime",
-        io: IoModel::Readiness,
         connection: ConnectionModel::Task,
-        default_workers: DefaultWorkers::None,
-        listener_per_thread: false,
-        batches: false,
-        waits_in: Wait::Epoll,
-        reads_into: ReadBuffer::Scratch,
-        sends_memory: MemoryPath::Send,
-        sends_files: FilePath::Sendfile,
-        sends_pipes: PipePath::Splice,
-        registers_memory: false,
-        needs: None,
+        ..Descriptor::PLAIN_CALLS
     };
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {

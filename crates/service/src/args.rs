@@ -61,7 +61,7 @@ pub struct ServiceArgs {
     #[command(flatten)]
     pub shell: ShellArgs,
 
-    /// Connections above this are turned away [default: what the limit of open files allows]
+    /// Connections above this are refused [default: what the limit of open files allows]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub max_connections: Option<usize>,
 

@@ -47,10 +47,10 @@ impl Region {
     ) -> io::Result<Option<Bytes>> {
         let pages = len.div_ceil(PAGE).max(1);
         let Some(first) = self.runs(|runs| runs.take(pages)) else { return Ok(None) };
-        let lent = Lent { region: Arc::clone(self), first, pages, len };
-        // SAFETY: the run is within the mapping and was free until now; nobody else has it before `lent` is dropped.
+        let run = PageRun { region: Arc::clone(self), first, pages, len };
+        // SAFETY: the run is within the mapping and was free until now; nobody else has it before `run` is dropped.
         fill(unsafe { slice::from_raw_parts_mut(self.memory.as_mut_ptr().add(first * PAGE), len) })?;
-        Ok(Some(Bytes::from_owner(lent)))
+        Ok(Some(Bytes::from_owner(run)))
     }
 
     /// All of these bytes, of which there are some, lie in it.
@@ -88,21 +88,21 @@ impl fmt::Debug for Region {
 }
 
 /// A run of pages in use.
-struct Lent {
+struct PageRun {
     region: Arc<Region>,
     first: usize,
     pages: usize,
     len: usize,
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PageRun {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: within the mapping, and nobody writes to the run until `self` is dropped.
         unsafe { slice::from_raw_parts(self.region.memory.as_ptr().add(self.first * PAGE), self.len) }
     }
 }
 
-impl Drop for Lent {
+impl Drop for PageRun {
     fn drop(&mut self) {
         self.region.runs(|runs| runs.give_back(self.first, self.pages));
     }

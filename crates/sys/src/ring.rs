@@ -11,4 +11,4 @@ mod stream;
 pub use owner::Ring;
 pub use provided::{Filled, ProvidedBuffers};
 pub use splice::SpliceRing;
-pub use stream::{Completion, Event, StreamRing, Ticket};
+pub use stream::{Completion, Event, RequestId, StreamRing};

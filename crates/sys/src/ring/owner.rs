@@ -25,12 +25,13 @@ const REAP_MAX: Duration = Duration::from_secs(1);
 /// the kernel cannot be made to let go of it, it is leaked.
 pub struct Ring<M> {
     ring: IoUring,
-    lent: ManuallyDrop<Lent<M>>,
+    shared: ManuallyDrop<KernelMemory<M>>,
     /// Entries whose last completion is still to come.
     in_flight: usize,
 }
 
-struct Lent<M> {
+/// Memory that the kernel may touch.
+struct KernelMemory<M> {
     memory: M,
     registered: Option<Arc<Region>>,
 }
@@ -64,8 +65,8 @@ impl<M> Ring<M> {
     }
 
     fn of(ring: IoUring, memory: impl FnOnce(&IoUring) -> io::Result<M>) -> io::Result<Self> {
-        let lent = ManuallyDrop::new(Lent { memory: memory(&ring)?, registered: None });
-        Ok(Self { ring, lent, in_flight: 0 })
+        let shared = ManuallyDrop::new(KernelMemory { memory: memory(&ring)?, registered: None });
+        Ok(Self { ring, shared, in_flight: 0 })
     }
 
     /// Registers memory as the fixed buffer [`Ring::REGISTERED`], to be sent without being copied.
@@ -82,31 +83,31 @@ impl<M> Ring<M> {
         // SAFETY: the region is mapped and stays so, since the ring keeps it. The kernel pins its pages, and touches
         // them for entries alone whose bytes `push` is told to keep.
         unsafe { self.ring.submitter().register_buffers(&[buffer])? };
-        self.lent.registered = Some(region);
+        self.shared.registered = Some(region);
         Ok(())
     }
 
     /// Memory that has been registered.
     #[inline]
     pub fn registered(&self) -> Option<&Region> {
-        self.lent.registered.as_deref()
+        self.shared.registered.as_deref()
     }
 
     #[inline]
     pub fn memory(&self) -> &M {
-        &self.lent.memory
+        &self.shared.memory
     }
 
     /// Returns the memory, and with it the registered memory.
     #[inline]
     pub fn memory_and_registered(&mut self) -> (&mut M, Option<&Region>) {
-        let Lent { memory, registered } = &mut *self.lent;
+        let KernelMemory { memory, registered } = &mut *self.shared;
         (memory, registered.as_deref())
     }
 
     #[inline]
     pub fn memory_mut(&mut self) -> &mut M {
-        &mut self.lent.memory
+        &mut self.shared.memory
     }
 
     // --- requests -------------------------------------------------------------------------
@@ -189,10 +190,10 @@ impl<M> Ring<M> {
     /// Appends what has completed, as `complete` sees it.
     #[inline]
     pub fn reap<T>(&mut self, done: &mut Vec<T>, mut complete: impl FnMut(&mut M, &cqueue::Entry) -> Option<T>) {
-        let Self { ring, lent, in_flight } = self;
+        let Self { ring, shared, in_flight } = self;
         done.extend(ring.completion().filter_map(|completion| {
             *in_flight -= usize::from(!cqueue::more(completion.flags()));
-            complete(&mut lent.memory, &completion)
+            complete(&mut shared.memory, &completion)
         }));
     }
 }
@@ -212,7 +213,7 @@ impl<M> Drop for Ring<M> {
         }
         if self.in_flight == 0 {
             // SAFETY: nothing is in flight, so the kernel has no use for the memory; it is not used after this.
-            unsafe { ManuallyDrop::drop(&mut self.lent) };
+            unsafe { ManuallyDrop::drop(&mut self.shared) };
         }
     }
 }

@@ -51,14 +51,14 @@ enum Task {
     Watch,
 }
 
-/// Name of a request that may be cancelled.
+/// Identity of a request, to cancel it by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket {
+pub struct RequestId {
     key: u32,
     generation: u32,
 }
 
-impl Ticket {
+impl RequestId {
     fn user_data(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.key)
     }
@@ -97,37 +97,37 @@ impl StreamRing {
     }
 
     /// Completes once the socket takes bytes.
-    pub fn watch_writable(&mut self, token: u64, socket: BorrowedFd<'_>) -> Ticket {
-        let ticket = self.begin(token, Task::Watch);
-        self.ring.poll_writable(socket, ticket.user_data());
-        ticket
+    pub fn watch_writable(&mut self, token: u64, socket: BorrowedFd<'_>) -> RequestId {
+        let id = self.begin(token, Task::Watch);
+        self.ring.poll_writable(socket, id.user_data());
+        id
     }
 
     /// Receives until the end, an error or [`StreamRing::cancel`].
-    pub fn receive(&mut self, token: u64, socket: BorrowedFd<'_>) -> Ticket {
-        let ticket = self.begin(token, Task::Receive);
+    pub fn receive(&mut self, token: u64, socket: BorrowedFd<'_>) -> RequestId {
+        let id = self.begin(token, Task::Receive);
         // SAFETY: nothing here ever replaces `KernelOwned::buffers`.
-        unsafe { self.ring.receive(socket, ticket.user_data()) };
-        ticket
+        unsafe { self.ring.receive(socket, id.user_data()) };
+        id
     }
 
     /// Sends all of `bytes`; the kernel waits for room. Two at once on one socket may overtake each other.
-    pub fn send(&mut self, token: u64, socket: BorrowedFd<'_>, bytes: Vec<u8>) -> Ticket {
+    pub fn send(&mut self, token: u64, socket: BorrowedFd<'_>, bytes: Vec<u8>) -> RequestId {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let entry = opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), length)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build();
-        let ticket = self.begin(token, Task::Send(bytes));
+        let id = self.begin(token, Task::Send(bytes));
         // SAFETY: the bytes are owned by a request, which ends with its last completion.
-        unsafe { self.ring.push(&entry.user_data(ticket.user_data())) };
-        ticket
+        unsafe { self.ring.push(&entry.user_data(id.user_data())) };
+        id
     }
 
     /// Ends a request early; its last completion says so, unless it has come already.
-    pub fn cancel(&mut self, ticket: Ticket) {
-        let request = self.ring.memory().requests.get(ticket.key as usize);
-        if request.is_some_and(|request| request.generation == ticket.generation) {
-            self.ring.cancel(ticket.user_data(), NOBODY);
+    pub fn cancel(&mut self, id: RequestId) {
+        let request = self.ring.memory().requests.get(id.key as usize);
+        if request.is_some_and(|request| request.generation == id.generation) {
+            self.ring.cancel(id.user_data(), NOBODY);
         }
     }
 
@@ -149,24 +149,24 @@ impl StreamRing {
         self.ring.memory_mut().buffers.put_back(filled);
     }
 
-    fn begin(&mut self, token: u64, task: Task) -> Ticket {
+    fn begin(&mut self, token: u64, task: Task) -> RequestId {
         self.generation = self.generation.wrapping_add(1);
         let generation = self.generation;
         let key = self.ring.memory_mut().requests.insert(Request { generation, token, task });
-        Ticket { key: key as u32, generation }
+        RequestId { key: key as u32, generation }
     }
 }
 
 impl KernelOwned {
     fn complete(&mut self, completion: &cqueue::Entry) -> Option<Completion> {
         let has_more = cqueue::more(completion.flags());
-        let ticket = Ticket::of(completion.user_data());
-        let key = ticket.key as usize;
+        let id = RequestId::of(completion.user_data());
+        let key = id.key as usize;
         let outcome = usize::try_from(completion.result())
             .map_err(|_| Errno::from_raw_os_error(completion.result().wrapping_neg()));
         let buffer = cqueue::buffer_select(completion.flags());
-        let filled = buffer.map(|id| self.buffers.take(id, outcome.unwrap_or(0)));
-        let request = self.requests.get(key).filter(|request| request.generation == ticket.generation)?;
+        let filled = buffer.map(|buffer| self.buffers.take(buffer, outcome.unwrap_or(0)));
+        let request = self.requests.get(key).filter(|request| request.generation == id.generation)?;
         let token = request.token;
         if has_more {
             return Some(Completion {
@@ -263,7 +263,7 @@ mod tests {
             Event::Received { .. } | Event::Writable | Event::Sent { .. } => None,
         });
         assert_eq!(end, Err(Errno::CANCELED));
-        // The second has the first one's place, and must not be hit by its ticket.
+        // The second has the first one's place, and must not be hit by its id.
         ring.receive(2, ours.as_fd());
         ring.cancel(first);
         let mut done = Vec::new();

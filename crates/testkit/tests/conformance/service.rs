@@ -51,7 +51,7 @@ fn a_server_reads_the_counters_of_its_driver() {
         let mut inside = (0..3).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
         inside.iter_mut().try_for_each(|client| ask(client, "in"))?;
         server.connect()?.expect_all(b"full\n")?;
-        eventually("3 let in, 1 refused, 3 open", || Ok(numbers(&mut inside[0], "counts")? == [3, 1, 3]))?;
+        eventually("3 accepted, 1 refused, 3 open", || Ok(numbers(&mut inside[0], "counts")? == [3, 1, 3]))?;
         inside.truncate(1);
         eventually("2 have left", || Ok(numbers(&mut inside[0], "counts")? == [3, 1, 1]))?;
         drop(inside);

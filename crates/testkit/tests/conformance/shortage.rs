@@ -35,7 +35,7 @@ fn a_shortage_of_descriptors_neither_spins_nor_lasts() {
         ensure!(cpu < span / 10, "{cpu:?} of CPU time in {span:?} without anything to do");
         drop(crowd);
         eventually("it serves again", || Ok(Client::connect(server.address()).is_ok() && probe(server).is_ok()))?;
-        let said = server.stderr().matches("connections are turned away").count();
+        let said = server.stderr().matches("connections are refused").count();
         ensure!(said >= 1, "it said nothing about the shortage");
         ensure!(said <= 4, "it said so {said} times:\n{}", server.stderr());
         Ok(())

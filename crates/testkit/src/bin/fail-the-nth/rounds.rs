@@ -114,7 +114,7 @@ fn round(subject: &Subject, server: &mut Server, fault: &Fault, when: When) -> a
     let is_refused = ["accept", "clone"].iter().any(|call| fault.calls.contains(call));
     only_lost(&failures, |class| match class {
         "queue_full" | "timeout" | "timeout_first_byte" | "connect_timeout" => in_vain,
-        // A client that is turned away is told why before it has asked for anything.
+        // A client that is refused is told why before it has asked for anything.
         "protocol" => is_refused,
         "miss" => subject.has_one_refusal(),
         _ => false,

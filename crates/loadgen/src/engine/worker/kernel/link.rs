@@ -5,7 +5,7 @@ use rustix::{
     io::Errno,
     net::{RecvFlags, recv, sockopt},
 };
-use sys::ring::Ticket;
+use sys::ring::RequestId;
 
 use super::super::super::tls::Session;
 
@@ -36,8 +36,8 @@ pub(in super::super) struct Link {
     pub(super) socket: Option<OwnedFd>,
     pub(super) tls: Option<Box<Session>>,
     /// Operations of a ring: one that waits for the peer, and one that sends.
-    pub(super) receiving: Option<Ticket>,
-    pub(super) sending: Option<Ticket>,
+    pub(super) receiving: Option<RequestId>,
+    pub(super) sending: Option<RequestId>,
     /// Bytes that the socket has not taken.
     pub(super) unsent: Unsent,
     /// The peer takes no more; what it has sent is still to be read.
