@@ -172,7 +172,7 @@ impl<B: Body> PathCache<B> {
         replaced.is_some_and(|replaced| replaced.entry.is_pinned())
     }
 
-    /// Room for an entry, if need be in the place of others; `None` if there is none to be had.
+    /// Reserves room for an entry, evicting others if necessary; `None` if there is none to be had.
     fn reserve(&self, hash: u64, entry: &PathEntry<B>) -> Option<Reserved> {
         let cost = entry.cost();
         if !self.budgets.can_fit(cost) {

@@ -8,7 +8,7 @@ use wire::file::{Dialect, FileId, Status};
 
 use crate::{
     backend::{AnyBackend, AnyReader, Body, Document, LoadError},
-    cache::{Cache, Usage, Weigh},
+    cache::{Cache, Footprint, Usage},
     inflight::InflightLoads,
     statistics::{Statistics, Tally, Totals},
 };
@@ -23,7 +23,7 @@ pub(crate) struct CachedDocument {
 /// Value of the cache.
 pub(crate) type SharedDocument = Arc<CachedDocument>;
 
-impl Weigh for SharedDocument {
+impl Footprint for SharedDocument {
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.document.held_bytes()
     }

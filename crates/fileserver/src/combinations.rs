@@ -11,7 +11,7 @@ use wire::file::{Dialect, Framed, Original};
 use crate::{
     backend::AnyBackend,
     cache::{
-        CacheMapKind, EvictionKind, Hashbrown, LockFree, MutexLru, NoCache, Refusing, Sparse, Std, Usage, UseOrder,
+        CacheMapKind, EvictionKind, Hashbrown, LockFree, MutexLru, NoCache, NoEviction, Sparse, Std, Usage, UseOrder,
     },
     cached_backend::SharedDocument,
     requests::{
@@ -216,14 +216,14 @@ combinations! {
     caches {
         // The second pair has been refused: see `Combination::problem`.
         None(CacheMapKind::None, EvictionKind::None | EvictionKind::LockFree) => NoCache,
-        Uses(CacheMapKind::None, EvictionKind::Mutex) => UseOrder,
-        StdRefusing(CacheMapKind::Std, EvictionKind::None) => Refusing<Std, SharedDocument>,
+        UseOrder(CacheMapKind::None, EvictionKind::Mutex) => UseOrder,
+        StdNoEviction(CacheMapKind::Std, EvictionKind::None) => NoEviction<Std, SharedDocument>,
         StdMutex(CacheMapKind::Std, EvictionKind::Mutex) => MutexLru<Std, SharedDocument>,
         StdLockFree(CacheMapKind::Std, EvictionKind::LockFree) => LockFree<Std, SharedDocument>,
-        HashbrownRefusing(CacheMapKind::Hashbrown, EvictionKind::None) => Refusing<Hashbrown, SharedDocument>,
+        HashbrownNoEviction(CacheMapKind::Hashbrown, EvictionKind::None) => NoEviction<Hashbrown, SharedDocument>,
         HashbrownMutex(CacheMapKind::Hashbrown, EvictionKind::Mutex) => MutexLru<Hashbrown, SharedDocument>,
         HashbrownLockFree(CacheMapKind::Hashbrown, EvictionKind::LockFree) => LockFree<Hashbrown, SharedDocument>,
-        SparseRefusing(CacheMapKind::Sparse, EvictionKind::None) => Refusing<Sparse, SharedDocument>,
+        SparseNoEviction(CacheMapKind::Sparse, EvictionKind::None) => NoEviction<Sparse, SharedDocument>,
         SparseMutex(CacheMapKind::Sparse, EvictionKind::Mutex) => MutexLru<Sparse, SharedDocument>,
         SparseLockFree(CacheMapKind::Sparse, EvictionKind::LockFree) => LockFree<Sparse, SharedDocument>,
     }

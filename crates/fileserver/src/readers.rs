@@ -61,7 +61,7 @@ impl ReaderPool {
         for (number, reader) in readers.into_iter().enumerate() {
             let (documents, jobs) = (Arc::clone(documents), jobs.clone());
             let thread = thread::Builder::new().name(format!("reader-{number}"));
-            started.threads.push(thread.spawn(move || read::<D, C>(&documents, reader, &jobs))?);
+            started.threads.push(thread.spawn(move || run_reader::<D, C>(&documents, reader, &jobs))?);
         }
         Ok(started)
     }
@@ -83,7 +83,7 @@ impl Drop for ReaderPool {
     }
 }
 
-fn read<D: Dialect, C: Cache<SharedDocument>>(
+fn run_reader<D: Dialect, C: Cache<SharedDocument>>(
     documents: &CachedBackend<C>,
     mut reader: AnyReader,
     jobs: &Receiver<Job>,

@@ -89,7 +89,7 @@ pub(crate) fn on_input<D: Dialect, R: RequestMap, C: Cache<SharedDocument>>(
     let is_same = was_torn && !torn.is_empty();
     while batch.should_continue() && consumed < input.len() {
         let rest = &input[consumed..];
-        consumed += batch.answer::<D>(D::request(rest)).unwrap_or_else(|| {
+        consumed += batch.handle_request::<D>(D::request(rest)).unwrap_or_else(|| {
             torn.extend_from_slice(rest);
             rest.len()
         });
@@ -128,7 +128,7 @@ impl<C: Cache<SharedDocument>> Batch<'_, C> {
         loop {
             let request = D::request(torn);
             let Request::Incomplete { need } = request else {
-                self.answer::<D>(request);
+                self.handle_request::<D>(request);
                 torn.clear();
                 return taken;
             };
@@ -144,13 +144,13 @@ impl<C: Cache<SharedDocument>> Batch<'_, C> {
 
     /// Answers a complete request and returns its length; `None` for an incomplete one.
     #[inline]
-    fn answer<D: Dialect>(&mut self, request: Request) -> Option<usize> {
+    fn handle_request<D: Dialect>(&mut self, request: Request) -> Option<usize> {
         match request {
             Request::Incomplete { .. } => None,
             Request::Get { id, consumed } => {
                 match self.service.documents.get_current(&id, self.now, &mut self.tally) {
                     Some(found) => reply::<D>(&Ok(found), self.out, &mut self.tally),
-                    None => self.miss::<D>(id),
+                    None => self.handle_miss::<D>(id),
                 }
                 if !D::IS_PERSISTENT {
                     // A peer that goes on sending, now or while the document is on its way, must not cause a reset that
@@ -171,30 +171,30 @@ impl<C: Cache<SharedDocument>> Batch<'_, C> {
     }
 
     /// Answers all misses of a document with one load. Where nothing is cached, each miss loads.
-    fn miss<D: Dialect>(&mut self, id: FileId) {
+    fn handle_miss<D: Dialect>(&mut self, id: FileId) {
         self.tally.miss();
         match &self.service.readers {
-            None if C::KEEPS => self.load_for_all::<D>(&id),
+            None if C::CAN_HIT => self.load_shared::<D>(&id),
             None => {
                 let outcome = self.load(&id);
                 reply::<D>(&outcome, self.out, &mut self.tally);
             }
-            Some(readers) if C::KEEPS => self.send_for_all::<D>(readers, id),
+            Some(readers) if C::CAN_HIT => self.submit_shared::<D>(readers, id),
             Some(readers) => {
                 let promise = self.out.defer();
-                self.send::<D>(readers, Job { id, now: self.now, promise, load: None });
+                self.submit::<D>(readers, Job { id, now: self.now, promise, load: None });
             }
         }
     }
 
-    fn load_for_all<D: Dialect>(&mut self, id: &FileId) {
+    fn load_shared<D: Dialect>(&mut self, id: &FileId) {
         let Some(load) = self.join(id) else { return };
         let outcome = self.find_again(id).map_or_else(|| self.load(id), Ok);
         reply::<D>(&outcome, self.out, &mut self.tally);
         fulfil::<D>(load.complete(), &outcome, &mut self.tally);
     }
 
-    fn send_for_all<D: Dialect>(&mut self, readers: &ReaderPool, id: FileId) {
+    fn submit_shared<D: Dialect>(&mut self, readers: &ReaderPool, id: FileId) {
         let Some(load) = self.join(&id) else { return };
         if let Some(found) = self.find_again(&id) {
             let outcome = Ok(found);
@@ -202,7 +202,7 @@ impl<C: Cache<SharedDocument>> Batch<'_, C> {
             return fulfil::<D>(load.complete(), &outcome, &mut self.tally);
         }
         let promise = self.out.defer();
-        self.send::<D>(readers, Job { id, now: self.now, promise, load: Some(load) });
+        self.submit::<D>(readers, Job { id, now: self.now, promise, load: Some(load) });
     }
 
     /// Joins the loads in flight; `None` if the load of another miss will answer.
@@ -225,7 +225,7 @@ impl<C: Cache<SharedDocument>> Batch<'_, C> {
         documents.load(&mut reader, id, self.now, &mut self.tally)
     }
 
-    fn send<D: Dialect>(&mut self, readers: &ReaderPool, job: Job) {
+    fn submit<D: Dialect>(&mut self, readers: &ReaderPool, job: Job) {
         if let Err(job) = readers.submit(job) {
             job.finish::<D>(&Err(LoadError::Unavailable), &mut self.tally);
         }

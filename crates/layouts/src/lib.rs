@@ -48,7 +48,7 @@ pub trait Layout: Send + Sync + 'static {
     fn list(&self, root: &Path) -> Result<Vec<(FileId, PathBuf)>, LayoutError>;
 }
 
-/// Place of a document.
+/// Location of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     pub path: RelativePath,

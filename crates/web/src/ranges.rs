@@ -15,19 +15,19 @@ use crate::{Heads, Site, page, responder::Responder};
 impl<S: Site> Responder<'_, S> {
     /// Answers a GET with a `Range`.
     #[cold]
-    pub(crate) fn ranges(&mut self, file: &S::File, request: &Request<'_>, connection: Connection) {
+    pub(crate) fn send_ranges(&mut self, file: &S::File, request: &Request<'_>, connection: Connection) {
         let heads = S::heads(file);
         match range::select(request, heads.validators(), heads.size(), self.now.unix.as_secs()) {
-            Selection::Whole => self.whole(file, connection),
-            Selection::Unsatisfiable => self.prepared(&page::unsatisfiable(heads.size()), Part::Whole, connection),
+            Selection::Whole => self.send_whole(file, connection),
+            Selection::Unsatisfiable => self.send_prepared(&page::unsatisfiable(heads.size()), Part::Whole, connection),
             Selection::Parts(parts) => match &parts[..] {
-                [part] => self.part(file, part, connection),
-                parts => self.parts(file, parts, connection),
+                [part] => self.send_part(file, part, connection),
+                parts => self.send_multipart(file, parts, connection),
             },
         }
     }
 
-    fn part(&mut self, file: &S::File, part: &Range<u64>, connection: Connection) {
+    fn send_part(&mut self, file: &S::File, part: &Range<u64>, connection: Connection) {
         let heads = S::heads(file);
         let len = part.end - part.start;
         let head = PreparedResponse::builder(Status::PartialContent)
@@ -36,13 +36,13 @@ impl<S: Site> Responder<'_, S> {
             .field("Content-Range", content_range(part, heads.size()))
             .fields_of(&heads.not_modified)
             .body(b"");
-        self.prepared(&head, Part::Whole, connection);
+        self.send_prepared(&head, Part::Whole, connection);
         self.server.site.push_range(file, part.clone(), self.out);
         self.tally.body(len);
     }
 
     /// Writes several parts into one body (RFC 9110, section 14.6).
-    fn parts(&mut self, file: &S::File, parts: &[Range<u64>], connection: Connection) {
+    fn send_multipart(&mut self, file: &S::File, parts: &[Range<u64>], connection: Connection) {
         let heads = S::heads(file);
         let boundary = boundary(&self.server.boundary_key, heads);
         let delimiters: Vec<String> =
@@ -55,7 +55,7 @@ impl<S: Site> Responder<'_, S> {
             .field("Content-Length", len.to_string())
             .fields_of(&heads.not_modified)
             .body(b"");
-        self.prepared(&head, Part::Whole, connection);
+        self.send_prepared(&head, Part::Whole, connection);
         for (part, delimiter) in parts.iter().zip(&delimiters) {
             self.out.inline().extend_from_slice(delimiter.as_bytes());
             self.server.site.push_range(file, part.clone(), self.out);

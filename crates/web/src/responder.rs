@@ -36,7 +36,7 @@ pub(crate) enum Next<U> {
 impl<S: Site> Responder<'_, S> {
     /// Answers a request, unless its body has to arrive first. `unread` is the length of the input behind its head.
     #[inline(always)]
-    pub(crate) fn answer(&mut self, request: &Request<'_>, unread: usize) -> Next<S::Upload> {
+    pub(crate) fn handle_request(&mut self, request: &Request<'_>, unread: usize) -> Next<S::Upload> {
         let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
         if let Target::Path { .. } = request.target {
             match self.server.site.route(request, self.now) {
@@ -46,7 +46,7 @@ impl<S: Site> Responder<'_, S> {
                     self.respond(response, part, connection);
                     return Next::Flow(flow(request, connection, unread));
                 }
-                Route::Upload { upload, bytes_max } => return self.upload(request, upload, bytes_max, unread),
+                Route::Upload { upload, bytes_max } => return self.begin_upload(request, upload, bytes_max, unread),
             }
         }
         // No other method wants a body, and its end would have to be found before the next request. So it is left unread
@@ -54,61 +54,61 @@ impl<S: Site> Responder<'_, S> {
         let connection = connection(request);
         match (request.method, request.target) {
             (Method::Get | Method::Head, Target::Path { path, is_encoded, .. }) => {
-                self.file(request, path, is_encoded, part, connection);
+                self.handle_file(request, path, is_encoded, part, connection);
             }
-            (Method::Options, _) => self.page(Status::NoContent, part, connection),
-            (Method::Unknown, _) => self.page(Status::NotImplemented, part, connection),
-            _ => self.page(Status::MethodNotAllowed, part, connection),
+            (Method::Options, _) => self.send_page(Status::NoContent, part, connection),
+            (Method::Unknown, _) => self.send_page(Status::NotImplemented, part, connection),
+            _ => self.send_page(Status::MethodNotAllowed, part, connection),
         }
         Next::Flow(flow(request, connection, unread))
     }
 
     #[inline(always)]
-    fn file(&mut self, request: &Request<'_>, path: &[u8], encoded: bool, part: Part, connection: Connection) {
+    fn handle_file(&mut self, request: &Request<'_>, path: &[u8], encoded: bool, part: Part, connection: Connection) {
         let Self { server, now, .. } = *self;
-        let send = |file: &S::File| self.send(file, request, part, connection);
+        let send = |file: &S::File| self.send_file(file, request, part, connection);
         match server.site.with_file(path, encoded, now, send) {
             Ok(((), lookup)) => self.tally.lookup(lookup),
-            Err(not_found) => self.not_found(not_found, request, part, connection),
+            Err(not_found) => self.send_not_found(not_found, request, part, connection),
         }
     }
 
     #[inline(always)]
-    fn send(&mut self, file: &S::File, request: &Request<'_>, part: Part, connection: Connection) {
+    fn send_file(&mut self, file: &S::File, request: &Request<'_>, part: Part, connection: Connection) {
         let heads = S::heads(file);
         if request.is_conditional {
             match conditional::evaluate(request, heads.validators()) {
                 Precondition::Met => {}
-                Precondition::NotModified => return self.prepared(&heads.not_modified, Part::Head, connection),
-                Precondition::Failed => return self.page(Status::PreconditionFailed, part, connection),
+                Precondition::NotModified => return self.send_prepared(&heads.not_modified, Part::Head, connection),
+                Precondition::Failed => return self.send_page(Status::PreconditionFailed, part, connection),
             }
         }
         if part == Part::Head {
-            return self.prepared(&heads.ok, Part::Head, connection);
+            return self.send_prepared(&heads.ok, Part::Head, connection);
         }
         if request.has_range {
-            return self.ranges(file, request, connection);
+            return self.send_ranges(file, request, connection);
         }
-        self.whole(file, connection);
+        self.send_whole(file, connection);
     }
 
     #[inline(always)]
-    pub(crate) fn whole(&mut self, file: &S::File, connection: Connection) {
+    pub(crate) fn send_whole(&mut self, file: &S::File, connection: Connection) {
         let bytes = self.server.site.push_ok(file, connection, self.now, self.out);
         self.tally.response(Status::Ok, bytes);
     }
 
     #[cold]
-    fn not_found(&mut self, not_found: NotFound, request: &Request<'_>, part: Part, connection: Connection) {
+    fn send_not_found(&mut self, not_found: NotFound, request: &Request<'_>, part: Part, connection: Connection) {
         match not_found {
-            NotFound::Status(status) => self.page(status, part, connection),
+            NotFound::Status(status) => self.send_page(status, part, connection),
             NotFound::MovedTo(path) => {
                 let mut location = path.into_bytes();
                 if let Target::Path { query: Some(query), .. } = request.target {
                     location.push(b'?');
                     location.extend_from_slice(query);
                 }
-                self.prepared(&page::redirect(&location), part, connection);
+                self.send_prepared(&page::redirect(&location), part, connection);
             }
         }
     }
@@ -116,7 +116,13 @@ impl<S: Site> Responder<'_, S> {
     // --- resources of the server's own ----------------------------------------------------
 
     #[cold]
-    fn upload(&mut self, request: &Request<'_>, state: S::Upload, bytes_max: usize, unread: usize) -> Next<S::Upload> {
+    fn begin_upload(
+        &mut self,
+        request: &Request<'_>,
+        state: S::Upload,
+        bytes_max: usize,
+        unread: usize,
+    ) -> Next<S::Upload> {
         let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
         let upload_request =
             UploadRequest { state, started: self.now.instant, connection: requested_persistence(request), part };
@@ -137,7 +143,7 @@ impl<S: Site> Responder<'_, S> {
     /// Answers a request whose body is not read to its end.
     #[cold]
     pub(crate) fn reject_body(&mut self, error: BodyError, part: Part) -> Flow {
-        self.page(error.status(), part, Connection::Close);
+        self.send_page(error.status(), part, Connection::Close);
         Flow::Linger
     }
 
@@ -151,9 +157,9 @@ impl<S: Site> Responder<'_, S> {
 
     fn respond(&mut self, response: Response<'_>, part: Part, connection: Connection) {
         match response {
-            Response::Prepared(Cow::Borrowed(prepared)) => self.prepared(prepared, part, connection),
-            Response::Prepared(Cow::Owned(prepared)) => self.prepared(&prepared, part, connection),
-            Response::Page(status) => self.page(status, part, connection),
+            Response::Prepared(Cow::Borrowed(prepared)) => self.send_prepared(prepared, part, connection),
+            Response::Prepared(Cow::Owned(prepared)) => self.send_prepared(&prepared, part, connection),
+            Response::Page(status) => self.send_page(status, part, connection),
         }
     }
 
@@ -161,15 +167,15 @@ impl<S: Site> Responder<'_, S> {
 
     #[cold]
     pub(crate) fn refuse(&mut self, refusal: Refusal) -> Flow {
-        self.page(refusal.status(), Part::Whole, Connection::Close);
+        self.send_page(refusal.status(), Part::Whole, Connection::Close);
         Flow::Linger
     }
 
-    pub(crate) fn page(&mut self, status: Status, part: Part, connection: Connection) {
-        self.prepared(self.server.pages.get(status), part, connection);
+    pub(crate) fn send_page(&mut self, status: Status, part: Part, connection: Connection) {
+        self.send_prepared(self.server.pages.get(status), part, connection);
     }
 
-    pub(crate) fn prepared(&mut self, prepared: &PreparedResponse, part: Part, connection: Connection) {
+    pub(crate) fn send_prepared(&mut self, prepared: &PreparedResponse, part: Part, connection: Connection) {
         let bytes = prepared.push(part, connection, self.now.unix, self.out.inline());
         self.tally.response(prepared.status(), bytes as u64);
     }

@@ -99,7 +99,7 @@ impl<S: Site> Protocol for WebServer<S> {
                 Ok(Some(request)) => {
                     consumed += request.head_len;
                     conn.head_started = None;
-                    match responder.answer(&request, input.len() - consumed) {
+                    match responder.handle_request(&request, input.len() - consumed) {
                         Next::Flow(next) => flow = next,
                         Next::Upload(upload) => conn.upload = Some(upload),
                     }
@@ -132,7 +132,7 @@ impl<S: Site> Protocol for WebServer<S> {
         }
         conn.upload = None;
         let mut responder = Responder { server: self, now, out, tally: Tally::default() };
-        responder.page(Status::RequestTimeout, Part::Whole, Connection::Close);
+        responder.send_page(Status::RequestTimeout, Part::Whole, Connection::Close);
         responder.tally.add_to(&self.totals);
         Flow::Linger
     }

@@ -46,7 +46,7 @@ pub struct CachedFile {
     checked_ns: AtomicU64,
 }
 
-/// Place of the bytes.
+/// Body in the form in which its strategy sends it.
 #[derive(Debug)]
 enum Body {
     File,

@@ -10,7 +10,7 @@ mod time;
 use std::{env, sync::Arc};
 
 use bytes::Bytes;
-use fileserver::cache::Weigh;
+use fileserver::cache::Footprint;
 use wire::file::FileId;
 
 /// Value of a document's kind and size, 40 bytes: shared bytes, and something shared beside them.
@@ -26,7 +26,7 @@ impl Value {
     }
 }
 
-impl Weigh for Value {
+impl Footprint for Value {
     fn bytes(&self) -> usize {
         self.body.len()
     }

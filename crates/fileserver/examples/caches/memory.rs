@@ -5,7 +5,8 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use bytes::Bytes;
 use fileserver::cache::{
-    Cache, CacheLimits, CacheMap, Hashbrown, HashbrownMap, LockFree, MutexLru, Refusing, Sparse, SparseMap, Std, StdMap,
+    Cache, CacheLimits, CacheMap, Hashbrown, HashbrownMap, LockFree, MutexLru, NoEviction, Sparse, SparseMap, Std,
+    StdMap,
 };
 use wire::file::FileId;
 
@@ -25,7 +26,7 @@ pub(crate) fn report() {
     println!("\n| cache of 100000 entries, full | std | hashbrown | sparse |\n|---|---:|---:|---:|");
     caches(
         "none",
-        [cache::<Refusing<Std, Value>>, cache::<Refusing<Hashbrown, Value>>, cache::<Refusing<Sparse, Value>>],
+        [cache::<NoEviction<Std, Value>>, cache::<NoEviction<Hashbrown, Value>>, cache::<NoEviction<Sparse, Value>>],
     );
     caches(
         "mutex",

@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fileserver::cache::{Cache, CacheLimits, Hashbrown, LockFree, MutexLru, Refusing, Sparse, Std};
+use fileserver::cache::{Cache, CacheLimits, Hashbrown, LockFree, MutexLru, NoEviction, Sparse, Std};
 use wire::file::FileId;
 
 use crate::{Value, id};
@@ -100,9 +100,9 @@ pub(crate) fn report(rounds: usize) {
 fn report_for(entries: usize, rounds: usize) {
     let ids: Vec<FileId> = (0..4 * entries).map(id).collect();
     let caches = [
-        ("none", "std", pair::<Refusing<Std, Value>>(&ids)),
-        ("none", "hashbrown", pair::<Refusing<Hashbrown, Value>>(&ids)),
-        ("none", "sparse", pair::<Refusing<Sparse, Value>>(&ids)),
+        ("none", "std", pair::<NoEviction<Std, Value>>(&ids)),
+        ("none", "hashbrown", pair::<NoEviction<Hashbrown, Value>>(&ids)),
+        ("none", "sparse", pair::<NoEviction<Sparse, Value>>(&ids)),
         ("mutex", "std", pair::<MutexLru<Std, Value>>(&ids)),
         ("mutex", "hashbrown", pair::<MutexLru<Hashbrown, Value>>(&ids)),
         ("mutex", "sparse", pair::<MutexLru<Sparse, Value>>(&ids)),

@@ -7,7 +7,7 @@ use file_cache::FileState;
 use layouts::Located;
 use proto::FileRegion;
 
-/// Place of the bytes. Cheap to clone.
+/// Bytes of a document, or the file that has them. Cheap to clone.
 #[derive(Clone, Debug)]
 pub enum Body {
     Memory(Bytes),

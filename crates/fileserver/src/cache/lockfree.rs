@@ -19,7 +19,7 @@ use std::{
 use foldhash::fast::RandomState;
 use wire::file::FileId;
 
-use super::{Cache, CacheLimits, CacheMap, Keyed, Maps, Shortage, Usage, Value};
+use super::{Cache, CacheLimits, CacheMap, HasId, MapFamily, Shortage, Usage, Value};
 use crate::sync::{Cell, Count, Flag, Primitives, Queue, Real};
 
 /// Entries of a full shard, on average, which an insertion copies.
@@ -27,11 +27,11 @@ const SHARD_ENTRIES: usize = 8;
 const SHARDS_MAX: usize = 1 << 16;
 /// Least bytes of an entry that the number of shards is computed from.
 const ENTRY_BYTES_EXPECTED_MIN: usize = 1024;
-/// Places in a queue for nodes that are gone, beyond one for each entry.
-const STALE_PLACES: usize = 64;
+/// Number of references in a queue to nodes that are gone, beyond one for each entry.
+const STALE_MAX: usize = 64;
 
 /// Cache without a lock, which evicts what has not been used lately.
-pub struct LockFree<M: Maps, V: Value, P: Primitives = Real> {
+pub struct LockFree<M: MapFamily, V: Value, P: Primitives = Real> {
     shards: Box<[ShardCell<M, V, P>]>,
     hasher: RandomState,
     limits: CacheLimits,
@@ -43,7 +43,7 @@ pub struct LockFree<M: Maps, V: Value, P: Primitives = Real> {
     evicted: P::Count,
 }
 
-type Shard<M, V, P> = <M as Maps>::Map<Arc<Node<V, P>>>;
+type Shard<M, V, P> = <M as MapFamily>::Map<Arc<Node<V, P>>>;
 type ShardCell<M, V, P> = <P as Primitives>::Cell<Shard<M, V, P>>;
 
 /// Entry of the cache.
@@ -65,7 +65,7 @@ impl<V: Value, P: Primitives> Node<V, P> {
     }
 }
 
-impl<V: Value, P: Primitives> Keyed for Arc<Node<V, P>> {
+impl<V: Value, P: Primitives> HasId for Arc<Node<V, P>> {
     #[inline]
     fn id(&self) -> &FileId {
         &self.id
@@ -117,7 +117,7 @@ impl<P: Primitives> Reserved<P> {
     }
 }
 
-impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
+impl<M: MapFamily, V: Value, P: Primitives> LockFree<M, V, P> {
     #[inline]
     fn shard(&self, id: &FileId) -> &ShardCell<M, V, P> {
         // The maps hash with other seeds: entries that share a shard do not share anything in it.
@@ -164,11 +164,11 @@ impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
     fn evict(&self, shortage: Shortage) -> bool {
         // Readers may set bits as fast as this clears them; each entry is spared once and no more.
         let mut chances = self.reserved.entries.get();
-        while let Some(place) = self.next_in_queue(shortage) {
-            let Some(node) = place.upgrade() else { continue };
+        while let Some(queued) = self.next_in_queue(shortage) {
+            let Some(node) = queued.upgrade() else { continue };
             if chances > 0 && node.is_used.clear() {
                 chances -= 1;
-                self.queues[node.queue()].push(place);
+                self.queues[node.queue()].push(queued);
                 continue;
             }
             if let Some(unlinked) = self.unlink(&node.id, |there| Arc::ptr_eq(there, &node)) {
@@ -187,27 +187,31 @@ impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
             return open.pop();
         }
         // In turn, each as often as it is long, as one hand on one ring would do.
-        let lengths = in_memory.places() + open.places();
-        let is_turn_of_open = lengths > 0 && self.turn.add(1) % lengths < open.places();
+        let lengths = in_memory.approximate_len() + open.approximate_len();
+        let is_turn_of_open = lengths > 0 && self.turn.add(1) % lengths < open.approximate_len();
         let [first, second] = if is_turn_of_open { [open, in_memory] } else { [in_memory, open] };
         first.pop().or_else(|| second.pop())
     }
 
-    /// Queues `node`, and takes out two places of nodes that are gone if there are too many of them.
+    /// Queues `node`, and drops up to two references to nodes that are gone if there are too many.
     fn enqueue(&self, node: &Arc<Node<V, P>>) {
         let queue = &self.queues[node.queue()];
         queue.push(Arc::downgrade(node));
-        let places_max = self.reserved.entries.get().saturating_mul(2).saturating_add(STALE_PLACES);
-        if queue.places() > places_max {
+        let len_max = self.reserved.entries.get().saturating_mul(2).saturating_add(STALE_MAX);
+        if queue.approximate_len() > len_max {
             // A node that is not gone goes to the end: a ring that is turned is the same ring.
             for _ in 0..2 {
-                queue.pop().filter(|place| place.strong_count() > 0).into_iter().for_each(|place| queue.push(place));
+                queue
+                    .pop()
+                    .filter(|queued| queued.strong_count() > 0)
+                    .into_iter()
+                    .for_each(|queued| queue.push(queued));
             }
         }
     }
 }
 
-impl<M: Maps, V: Value, P: Primitives> Cache<V> for LockFree<M, V, P> {
+impl<M: MapFamily, V: Value, P: Primitives> Cache<V> for LockFree<M, V, P> {
     fn new(limits: CacheLimits) -> Self {
         let entries = limits.entries.min(limits.bytes / ENTRY_BYTES_EXPECTED_MIN);
         let shards = (entries / SHARD_ENTRIES).clamp(1, SHARDS_MAX).next_power_of_two();
@@ -225,7 +229,7 @@ impl<M: Maps, V: Value, P: Primitives> Cache<V> for LockFree<M, V, P> {
 
     #[inline]
     fn get(&self, id: &FileId) -> Option<V> {
-        self.shard(id).look(|shard| {
+        self.shard(id).with(|shard| {
             let node = shard.get(id)?;
             if !node.is_used.is_set() {
                 node.is_used.set();
@@ -278,15 +282,15 @@ impl<M: Maps, V: Value, P: Primitives> Cache<V> for LockFree<M, V, P> {
 }
 
 #[cfg(test)]
-impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
+impl<M: MapFamily, V: Value, P: Primitives> LockFree<M, V, P> {
     /// Number of visible entries, in a cache of one shard at one moment.
     pub(super) fn visible(&self) -> usize {
         let [shard] = &*self.shards else { panic!("there are several shards") };
-        shard.look(CacheMap::len)
+        shard.with(CacheMap::len)
     }
 
-    /// Number of places in the queues, those of nodes that are gone included.
-    pub(super) fn places(&self) -> usize {
-        self.queues.iter().map(Queue::places).sum()
+    /// Number of references in the queues, those to nodes that are gone included.
+    pub(super) fn queued(&self) -> usize {
+        self.queues.iter().map(Queue::approximate_len).sum()
     }
 }

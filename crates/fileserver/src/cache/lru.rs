@@ -5,23 +5,23 @@ use slab::Slab;
 use smallvec::SmallVec;
 use wire::file::FileId;
 
-use super::{Cache, CacheLimits, CacheMap, Maps, Shortage, Usage, Value};
+use super::{Cache, CacheLimits, CacheMap, MapFamily, Shortage, Usage, Value};
 
 /// Index of no node.
 const NIL: u32 = u32::MAX;
 
 /// Cache that evicts the least recently used entry; when descriptors have run out, the least recently used one that holds
 /// one.
-pub struct MutexLru<M: Maps, V: Value> {
+pub struct MutexLru<M: MapFamily, V: Value> {
     contents: Mutex<Contents<M, V>>,
     limits: CacheLimits,
 }
 
-/// Entries that leave, kept until the lock is released: closing a file or freeing megabytes is nothing to wait for.
-type Outgoing<V> = SmallVec<[Node<V>; 2]>;
+/// Removed entries, kept until the lock is released: closing a file or freeing megabytes is nothing to wait for.
+type Removed<V> = SmallVec<[Node<V>; 2]>;
 
-struct Contents<M: Maps, V: Value> {
-    places: M::Map<(FileId, u32)>,
+struct Contents<M: MapFamily, V: Value> {
+    indices: M::Map<(FileId, u32)>,
     nodes: Slab<Node<V>>,
     /// Entries in memory, and those that hold descriptors, each in the order of use.
     orders: [Order; 2],
@@ -53,10 +53,10 @@ struct Order {
     oldest: u32,
 }
 
-impl<M: Maps, V: Value> Contents<M, V> {
+impl<M: MapFamily, V: Value> Contents<M, V> {
     fn new() -> Self {
         Self {
-            places: M::Map::default(),
+            indices: M::Map::default(),
             nodes: Slab::new(),
             orders: [Order { newest: NIL, oldest: NIL }; 2],
             uses: 0,
@@ -66,20 +66,20 @@ impl<M: Maps, V: Value> Contents<M, V> {
     }
 
     #[inline]
-    fn place(&self, id: &FileId) -> Option<u32> {
-        self.places.get(id).map(|(_, place)| *place)
+    fn index(&self, id: &FileId) -> Option<u32> {
+        self.indices.get(id).map(|(_, index)| *index)
     }
 
     fn get(&mut self, id: &FileId) -> Option<V> {
-        let place = self.place(id)?;
-        self.unlink(place);
-        self.link_newest(place);
-        Some(self.nodes[place as usize].value.clone())
+        let index = self.index(id)?;
+        self.unlink(index);
+        self.link_newest(index);
+        Some(self.nodes[index as usize].value.clone())
     }
 
-    fn insert(&mut self, id: &FileId, value: V, limits: &CacheLimits, outgoing: &mut Outgoing<V>) -> bool {
-        if let Some(place) = self.place(id) {
-            outgoing.push(self.remove(place));
+    fn insert(&mut self, id: &FileId, value: V, limits: &CacheLimits, removed: &mut Removed<V>) -> bool {
+        if let Some(index) = self.index(id) {
+            removed.push(self.remove(index));
         }
         let more = Usage::of_entry(id, &value);
         if !Usage::default().admits(&more, limits) {
@@ -87,14 +87,14 @@ impl<M: Maps, V: Value> Contents<M, V> {
         }
         while let Some(shortage) = Shortage::of(&self.used, &more, limits) {
             let victim = self.victim(shortage);
-            outgoing.push(self.remove(victim));
+            removed.push(self.remove(victim));
             self.evicted += 1;
         }
         self.used.add(&more);
         let node = Node { id: id.clone(), value, used_at: 0, newer: NIL, older: NIL };
-        let place = self.nodes.insert(node) as u32;
-        self.places.insert((id.clone(), place));
-        self.link_newest(place);
+        let index = self.nodes.insert(node) as u32;
+        self.indices.insert((id.clone(), index));
+        self.link_newest(index);
         true
     }
 
@@ -102,7 +102,7 @@ impl<M: Maps, V: Value> Contents<M, V> {
     /// cache.
     fn victim(&self, shortage: Shortage) -> u32 {
         let [in_memory, open] = self.orders.map(|order| order.oldest);
-        let used_at = |place: u32| self.nodes.get(place as usize).map_or(u64::MAX, |node| node.used_at);
+        let used_at = |index: u32| self.nodes.get(index as usize).map_or(u64::MAX, |node| node.used_at);
         match shortage {
             Shortage::Descriptors => open,
             Shortage::Memory if used_at(in_memory) < used_at(open) => in_memory,
@@ -110,28 +110,28 @@ impl<M: Maps, V: Value> Contents<M, V> {
         }
     }
 
-    fn remove(&mut self, place: u32) -> Node<V> {
-        self.unlink(place);
-        let node = self.nodes.remove(place as usize);
-        self.places.remove(&node.id);
+    fn remove(&mut self, index: u32) -> Node<V> {
+        self.unlink(index);
+        let node = self.nodes.remove(index as usize);
+        self.indices.remove(&node.id);
         self.used.subtract(&Usage::of_entry(&node.id, &node.value));
         node
     }
 
-    fn link_newest(&mut self, place: u32) {
+    fn link_newest(&mut self, index: u32) {
         self.uses += 1;
-        let node = &mut self.nodes[place as usize];
+        let node = &mut self.nodes[index as usize];
         let order = &mut self.orders[node.order()];
-        let older = std::mem::replace(&mut order.newest, place);
+        let older = std::mem::replace(&mut order.newest, index);
         (node.used_at, node.newer, node.older) = (self.uses, NIL, older);
         match older {
-            NIL => order.oldest = place,
-            _ => self.nodes[older as usize].newer = place,
+            NIL => order.oldest = index,
+            _ => self.nodes[older as usize].newer = index,
         }
     }
 
-    fn unlink(&mut self, place: u32) {
-        let node = &self.nodes[place as usize];
+    fn unlink(&mut self, index: u32) {
+        let node = &self.nodes[index as usize];
         let (newer, older, order) = (node.newer, node.older, &mut self.orders[node.order()]);
         match newer {
             NIL => order.newest = older,
@@ -144,9 +144,9 @@ impl<M: Maps, V: Value> Contents<M, V> {
     }
 }
 
-impl<M: Maps, V: Value> Cache<V> for MutexLru<M, V> {
+impl<M: MapFamily, V: Value> Cache<V> for MutexLru<M, V> {
     fn new(limits: CacheLimits) -> Self {
-        // Places have 32 bits, of which one value means none.
+        // Indices have 32 bits, of which one value means none.
         let limits = CacheLimits { entries: limits.entries.min(NIL as usize), ..limits };
         Self { contents: Mutex::new(Contents::new()), limits }
     }
@@ -157,18 +157,18 @@ impl<M: Maps, V: Value> Cache<V> for MutexLru<M, V> {
     }
 
     fn insert(&self, id: &FileId, value: V) -> bool {
-        let mut outgoing = Outgoing::new();
-        // The lock is released at the end of this line, before `outgoing` is dropped.
-        self.contents.lock().insert(id, value, &self.limits, &mut outgoing)
+        let mut removed = Removed::new();
+        // The lock is released at the end of this line, before `removed` is dropped.
+        self.contents.lock().insert(id, value, &self.limits, &mut removed)
     }
 
     fn remove_if(&self, id: &FileId, is_stale: impl Fn(&V) -> bool) -> bool {
         let mut contents = self.contents.lock();
-        let Some(place) = contents.place(id) else { return false };
-        if !is_stale(&contents.nodes[place as usize].value) {
+        let Some(index) = contents.index(id) else { return false };
+        if !is_stale(&contents.nodes[index as usize].value) {
             return false;
         }
-        let removed = contents.remove(place);
+        let removed = contents.remove(index);
         drop(contents);
         drop(removed);
         true

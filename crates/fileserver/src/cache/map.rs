@@ -1,4 +1,4 @@
-//! Maps that caches are built on.
+//! MapFamily that caches are built on.
 
 use std::{
     borrow::Borrow,
@@ -13,11 +13,11 @@ use wire::file::FileId;
 use super::sparse::SparseMap;
 
 /// Entry that knows its id, so that a map of shared entries needs no second copy of it.
-pub trait Keyed: Clone + Send + Sync + 'static {
+pub trait HasId: Clone + Send + Sync + 'static {
     fn id(&self) -> &FileId;
 }
 
-impl<T: Clone + Send + Sync + 'static> Keyed for (FileId, T) {
+impl<T: Clone + Send + Sync + 'static> HasId for (FileId, T) {
     #[inline]
     fn id(&self) -> &FileId {
         &self.0
@@ -25,7 +25,7 @@ impl<T: Clone + Send + Sync + 'static> Keyed for (FileId, T) {
 }
 
 /// Map of entries by their ids. `Clone`, since a lock-free cache changes a copy.
-pub trait CacheMap<E: Keyed>: Clone + Default + Send + Sync + 'static {
+pub trait CacheMap<E: HasId>: Clone + Default + Send + Sync + 'static {
     fn get(&self, id: &FileId) -> Option<&E>;
     /// Adds an entry. Returns the one that was there for the same id.
     fn insert(&mut self, entry: E) -> Option<E>;
@@ -37,9 +37,9 @@ pub trait CacheMap<E: Keyed>: Clone + Default + Send + Sync + 'static {
     }
 }
 
-/// Kind of map, for any type of entries.
-pub trait Maps: Send + Sync + 'static {
-    type Map<E: Keyed>: CacheMap<E>;
+/// Family of maps: one type of map for each type of entry.
+pub trait MapFamily: Send + Sync + 'static {
+    type Map<E: HasId>: CacheMap<E>;
 }
 
 /// See [`super::CacheMapKind::Std`].
@@ -54,37 +54,37 @@ pub struct Hashbrown;
 #[derive(Clone, Copy, Debug)]
 pub struct Sparse;
 
-impl Maps for Std {
-    type Map<E: Keyed> = StdMap<E>;
+impl MapFamily for Std {
+    type Map<E: HasId> = StdMap<E>;
 }
 
-impl Maps for Hashbrown {
-    type Map<E: Keyed> = HashbrownMap<E>;
+impl MapFamily for Hashbrown {
+    type Map<E: HasId> = HashbrownMap<E>;
 }
 
-impl Maps for Sparse {
-    type Map<E: Keyed> = SparseMap<E>;
+impl MapFamily for Sparse {
+    type Map<E: HasId> = SparseMap<E>;
 }
 
 /// Entry that is equal to its id, and hashed like it.
 #[derive(Clone, Debug)]
 struct ById<E>(E);
 
-impl<E: Keyed> Borrow<FileId> for ById<E> {
+impl<E: HasId> Borrow<FileId> for ById<E> {
     fn borrow(&self) -> &FileId {
         self.0.id()
     }
 }
 
-impl<E: Keyed> PartialEq for ById<E> {
+impl<E: HasId> PartialEq for ById<E> {
     fn eq(&self, other: &Self) -> bool {
         self.0.id() == other.0.id()
     }
 }
 
-impl<E: Keyed> Eq for ById<E> {}
+impl<E: HasId> Eq for ById<E> {}
 
-impl<E: Keyed> Hash for ById<E> {
+impl<E: HasId> Hash for ById<E> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.id().hash(state);
     }
@@ -100,7 +100,7 @@ impl<E> Default for StdMap<E> {
     }
 }
 
-impl<E: Keyed> CacheMap<E> for StdMap<E> {
+impl<E: HasId> CacheMap<E> for StdMap<E> {
     #[inline]
     fn get(&self, id: &FileId) -> Option<&E> {
         self.0.get(id).map(|entry| &entry.0)
@@ -132,7 +132,7 @@ impl<E> Default for HashbrownMap<E> {
     }
 }
 
-impl<E: Keyed> CacheMap<E> for HashbrownMap<E> {
+impl<E: HasId> CacheMap<E> for HashbrownMap<E> {
     #[inline]
     fn get(&self, id: &FileId) -> Option<&E> {
         self.table.find(self.hasher.hash_one(id), |entry| entry.id() == id)

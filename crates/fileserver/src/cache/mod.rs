@@ -1,7 +1,7 @@
 //! Documents in memory, found by id, bounded in entries, bytes and descriptors.
 //!
-//! Two choices make a cache: a map (the [`Maps`] `Std`, `Hashbrown`, `Sparse`) and what happens when it is full
-//! ([`Refusing`], [`MutexLru`], [`LockFree`]). Without a map there is [`NoCache`], or the order of use alone
+//! Two choices make a cache: a map (the [`MapFamily`] `Std`, `Hashbrown`, `Sparse`) and what happens when it is full
+//! ([`NoEviction`], [`MutexLru`], [`LockFree`]). Without a map there is [`NoCache`], or the order of use alone
 //! ([`UseOrder`]). All are types; nothing is looked up behind a virtual call.
 //!
 //! Laws of every cache, whatever threads do: [`Cache::get`] returns what was inserted last for that id, or nothing;
@@ -12,18 +12,18 @@ mod kinds;
 mod lockfree;
 mod lru;
 mod map;
-mod refusing;
+mod no_eviction;
 mod sparse;
-mod uses;
+mod use_order;
 
 pub use file_cache::CacheLimits;
 pub use kinds::{CacheMapKind, EvictionKind};
 pub use lockfree::{LockFree, Node};
 pub use lru::MutexLru;
-pub use map::{CacheMap, Hashbrown, HashbrownMap, Keyed, Maps, Sparse, Std, StdMap};
-pub use refusing::Refusing;
+pub use map::{CacheMap, HasId, Hashbrown, HashbrownMap, MapFamily, Sparse, Std, StdMap};
+pub use no_eviction::NoEviction;
 pub use sparse::SparseMap;
-pub use uses::UseOrder;
+pub use use_order::UseOrder;
 use wire::file::FileId;
 
 use crate::backend::Document;
@@ -32,15 +32,15 @@ use crate::backend::Document;
 /// allocator's own.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
-/// Cost of a value; must not change while it is cached.
-pub trait Weigh {
+/// Memory and descriptors that a value occupies; must not change while it is cached.
+pub trait Footprint {
     /// Memory of the value, in bytes.
     fn bytes(&self) -> usize;
     /// Number of its open files.
     fn descriptors(&self) -> usize;
 }
 
-impl Weigh for Document {
+impl Footprint for Document {
     fn bytes(&self) -> usize {
         self.held_bytes()
     }
@@ -52,9 +52,9 @@ impl Weigh for Document {
 }
 
 /// Value of a cache: a handle that is cheap to clone.
-pub trait Value: Weigh + Clone + Send + Sync + 'static {}
+pub trait Value: Footprint + Clone + Send + Sync + 'static {}
 
-impl<V: Weigh + Clone + Send + Sync + 'static> Value for V {}
+impl<V: Footprint + Clone + Send + Sync + 'static> Value for V {}
 
 /// Contents of a cache, in the units of its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct Usage {
 
 impl Usage {
     /// Returns the cost of an entry.
-    pub fn of_entry(id: &FileId, value: &impl Weigh) -> Self {
+    pub fn of_entry(id: &FileId, value: &impl Footprint) -> Self {
         let alone = Self::of_id(id);
         // Saturating: a value that claims the whole address space is refused, not wrapped around.
         Self { bytes: value.bytes().saturating_add(alone.bytes), descriptors: value.descriptors(), ..alone }
@@ -120,8 +120,8 @@ impl Shortage {
 
 /// Bounded map from ids to documents that any thread may use at any time.
 pub trait Cache<V: Value>: Send + Sync + Sized + 'static {
-    /// True if anything can ever be found in it.
-    const KEEPS: bool = true;
+    /// True if a lookup can ever find something.
+    const CAN_HIT: bool = true;
 
     fn new(limits: CacheLimits) -> Self;
 
@@ -140,12 +140,12 @@ pub trait Cache<V: Value>: Send + Sync + Sized + 'static {
     fn evicted(&self) -> u64;
 }
 
-/// Cache that keeps nothing.
+/// Cache that keeps no value.
 #[derive(Clone, Copy, Debug)]
 pub struct NoCache;
 
 impl<V: Value> Cache<V> for NoCache {
-    const KEEPS: bool = false;
+    const CAN_HIT: bool = false;
 
     fn new(_: CacheLimits) -> Self {
         Self

@@ -1,8 +1,8 @@
 //! Hash table that needs little more memory than its entries.
 //!
-//! Places come in groups of 64. A group has a bitmap of the places that are taken and one array, exactly as long as
-//! there are entries in it, in the order of their places: a free place costs a bit and its share of the group's head,
-//! 3 bits in all. As free places are so cheap, half of them are left free, and the search from an entry's home place
+//! Slots come in groups of 64. A group has a bitmap of the slots that are taken and one array, exactly as long as
+//! there are entries in it, in the order of their slots: a free slot costs a bit and its share of the group's head,
+//! 3 bits in all. As free slots are so cheap, half of them are left free, and the search from an entry's home slot
 //! to the next free one is short. A removed entry leaves no tombstone: the entries behind it move up.
 
 use std::hash::BuildHasher;
@@ -10,14 +10,14 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 use wire::file::FileId;
 
-use super::{CacheMap, Keyed};
+use super::{CacheMap, HasId};
 
-/// Number of places in a group: the bits of its bitmap.
+/// Number of slots in a group: the bits of its bitmap.
 const GROUP: usize = 64;
-/// Least number of places for each entry: with fewer, the table doubles.
-const PLACES_PER_ENTRY_MIN: usize = 2;
-/// Largest number of places for each entry: with more, the table is halved.
-const PLACES_PER_ENTRY_MAX: usize = 8;
+/// Least number of slots for each entry: with fewer, the table doubles.
+const SLOTS_PER_ENTRY_MIN: usize = 2;
+/// Largest number of slots for each entry: with more, the table is halved.
+const SLOTS_PER_ENTRY_MAX: usize = 8;
 
 /// See the module's description.
 #[derive(Clone, Debug)]
@@ -34,8 +34,8 @@ struct Group<E> {
     entries: Box<[E]>,
 }
 
-/// Place of an entry, one of 64 in each group, counted through all groups.
-type Place = usize;
+/// Slot of an entry, one of 64 in each group, counted through all groups.
+type Slot = usize;
 
 impl<E> Group<E> {
     fn new() -> Self {
@@ -43,28 +43,28 @@ impl<E> Group<E> {
     }
 
     #[inline]
-    fn is_taken(&self, place: Place) -> bool {
-        self.taken & bit(place) != 0
+    fn is_taken(&self, slot: Slot) -> bool {
+        self.taken & bit(slot) != 0
     }
 
-    /// Index of the entry at `place`, or the index that it would have.
+    /// Index of the entry at `slot`, or the index that it would have.
     #[inline]
-    fn index(&self, place: Place) -> usize {
-        (self.taken & (bit(place) - 1)).count_ones() as usize
+    fn index(&self, slot: Slot) -> usize {
+        (self.taken & (bit(slot) - 1)).count_ones() as usize
     }
 
-    fn insert(&mut self, place: Place, entry: E) {
-        let index = self.index(place);
+    fn insert(&mut self, slot: Slot, entry: E) {
+        let index = self.index(slot);
         self.edit(|entries| {
             entries.reserve_exact(1);
             entries.insert(index, entry);
         });
-        self.taken |= bit(place);
+        self.taken |= bit(slot);
     }
 
-    fn remove(&mut self, place: Place) -> E {
-        let index = self.index(place);
-        self.taken &= !bit(place);
+    fn remove(&mut self, slot: Slot) -> E {
+        let index = self.index(slot);
+        self.taken &= !bit(slot);
         self.edit(|entries| entries.remove(index))
     }
 
@@ -78,8 +78,8 @@ impl<E> Group<E> {
 }
 
 #[inline]
-fn bit(place: Place) -> u64 {
-    1 << (place % GROUP)
+fn bit(slot: Slot) -> u64 {
+    1 << (slot % GROUP)
 }
 
 impl<E> Default for SparseMap<E> {
@@ -88,43 +88,43 @@ impl<E> Default for SparseMap<E> {
     }
 }
 
-impl<E: Keyed> SparseMap<E> {
-    fn places(&self) -> usize {
+impl<E: HasId> SparseMap<E> {
+    fn slots(&self) -> usize {
         self.groups.len() * GROUP
     }
 
-    /// Place at which the search for an id begins. There must be groups.
+    /// Slot at which the search for an id begins. There must be groups.
     #[inline]
-    fn home(&self, id: &FileId) -> Place {
+    fn home(&self, id: &FileId) -> Slot {
         // The high bits, which foldhash mixes as well as the low ones.
-        let shift = u64::BITS - self.places().trailing_zeros();
-        (self.hasher.hash_one(id) >> shift) as Place
+        let shift = u64::BITS - self.slots().trailing_zeros();
+        (self.hasher.hash_one(id) >> shift) as Slot
     }
 
     #[inline]
-    fn next(&self, place: Place) -> Place {
-        (place + 1) & (self.places() - 1)
+    fn next(&self, slot: Slot) -> Slot {
+        (slot + 1) & (self.slots() - 1)
     }
 
     #[inline]
-    fn group(&self, place: Place) -> &Group<E> {
-        &self.groups[place / GROUP]
+    fn group(&self, slot: Slot) -> &Group<E> {
+        &self.groups[slot / GROUP]
     }
 
-    /// Finds the place of an id's entry, or the free one where it would be. There must be groups, and free places in them.
+    /// Finds the slot of an id's entry, or the free one where it would be. There must be groups, and free slots in them.
     #[inline]
-    fn find(&self, id: &FileId) -> (Place, Option<&E>) {
-        let mut place = self.home(id);
+    fn find(&self, id: &FileId) -> (Slot, Option<&E>) {
+        let mut slot = self.home(id);
         loop {
-            let group = self.group(place);
-            if !group.is_taken(place) {
-                return (place, None);
+            let group = self.group(slot);
+            if !group.is_taken(slot) {
+                return (slot, None);
             }
-            let entry = &group.entries[group.index(place)];
+            let entry = &group.entries[group.index(slot)];
             if entry.id() == id {
-                return (place, Some(entry));
+                return (slot, Some(entry));
             }
-            place = self.next(place);
+            slot = self.next(slot);
         }
     }
 
@@ -133,49 +133,49 @@ impl<E: Keyed> SparseMap<E> {
         // Group by group, so that not everything is there twice.
         for group in std::mem::replace(&mut self.groups, fresh) {
             for entry in group.entries {
-                let (place, _) = self.find(entry.id());
-                self.groups[place / GROUP].insert(place, entry);
+                let (slot, _) = self.find(entry.id());
+                self.groups[slot / GROUP].insert(slot, entry);
             }
         }
     }
 
     /// Fills the gap at `gap` with an entry further on whose search would stop at it, and the gap that leaves, and so on.
-    fn close_gap(&mut self, mut gap: Place) {
-        let mut place = self.next(gap);
-        while self.group(place).is_taken(place) {
-            let group = self.group(place);
-            let home = self.home(group.entries[group.index(place)].id());
-            let mask = self.places() - 1;
-            // Lengths of the search: to the entry's place, and to the gap if it passes that.
-            if place.wrapping_sub(home) & mask >= place.wrapping_sub(gap) & mask {
-                let entry = self.groups[place / GROUP].remove(place);
+    fn close_gap(&mut self, mut gap: Slot) {
+        let mut slot = self.next(gap);
+        while self.group(slot).is_taken(slot) {
+            let group = self.group(slot);
+            let home = self.home(group.entries[group.index(slot)].id());
+            let mask = self.slots() - 1;
+            // Lengths of the search: to the entry's slot, and to the gap if it passes that.
+            if slot.wrapping_sub(home) & mask >= slot.wrapping_sub(gap) & mask {
+                let entry = self.groups[slot / GROUP].remove(slot);
                 self.groups[gap / GROUP].insert(gap, entry);
-                gap = place;
+                gap = slot;
             }
-            place = self.next(place);
+            slot = self.next(slot);
         }
     }
 }
 
-impl<E: Keyed> CacheMap<E> for SparseMap<E> {
+impl<E: HasId> CacheMap<E> for SparseMap<E> {
     #[inline]
     fn get(&self, id: &FileId) -> Option<&E> {
         if self.groups.is_empty() { None } else { self.find(id).1 }
     }
 
     fn insert(&mut self, entry: E) -> Option<E> {
-        if (self.len + 1) * PLACES_PER_ENTRY_MIN > self.places() && self.get(entry.id()).is_none() {
+        if (self.len + 1) * SLOTS_PER_ENTRY_MIN > self.slots() && self.get(entry.id()).is_none() {
             self.resize((self.groups.len() * 2).max(1));
         }
-        let (place, found) = self.find(entry.id());
+        let (slot, found) = self.find(entry.id());
         let is_new = found.is_none();
-        let group = &mut self.groups[place / GROUP];
+        let group = &mut self.groups[slot / GROUP];
         if is_new {
-            group.insert(place, entry);
+            group.insert(slot, entry);
             self.len += 1;
             return None;
         }
-        let index = group.index(place);
+        let index = group.index(slot);
         Some(std::mem::replace(&mut group.entries[index], entry))
     }
 
@@ -183,14 +183,14 @@ impl<E: Keyed> CacheMap<E> for SparseMap<E> {
         if self.groups.is_empty() {
             return None;
         }
-        let (place, found) = self.find(id);
+        let (slot, found) = self.find(id);
         found?;
-        let removed = self.groups[place / GROUP].remove(place);
-        self.close_gap(place);
+        let removed = self.groups[slot / GROUP].remove(slot);
+        self.close_gap(slot);
         self.len -= 1;
         if self.len == 0 {
             self.groups = Box::default();
-        } else if self.len * PLACES_PER_ENTRY_MAX < self.places() && self.groups.len() > 1 {
+        } else if self.len * SLOTS_PER_ENTRY_MAX < self.slots() && self.groups.len() > 1 {
             self.resize(self.groups.len() / 2);
         }
         Some(removed)
@@ -202,20 +202,20 @@ impl<E: Keyed> CacheMap<E> for SparseMap<E> {
 }
 
 #[cfg(test)]
-impl<E: Keyed> SparseMap<E> {
-    /// Every array is as long as its bitmap says, and no entry has a free place between its home and its own.
+impl<E: HasId> SparseMap<E> {
+    /// Every array is as long as its bitmap says, and no entry has a free slot between its home and its own.
     pub(super) fn assert_is_sound(&self) {
         let mut len = 0;
         for (number, group) in self.groups.iter().enumerate() {
             assert_eq!(group.entries.len(), group.taken.count_ones() as usize);
             len += group.entries.len();
-            for place in (number * GROUP..(number + 1) * GROUP).filter(|&place| group.is_taken(place)) {
-                let (found, _) = self.find(group.entries[group.index(place)].id());
-                assert_eq!(found, place, "a search ends where the entry is");
+            for slot in (number * GROUP..(number + 1) * GROUP).filter(|&slot| group.is_taken(slot)) {
+                let (found, _) = self.find(group.entries[group.index(slot)].id());
+                assert_eq!(found, slot, "a search ends where the entry is");
             }
         }
         assert_eq!(len, self.len);
-        assert!(self.groups.len() <= 1 || self.places() <= self.len * PLACES_PER_ENTRY_MAX);
-        assert!(self.len * PLACES_PER_ENTRY_MIN <= self.places());
+        assert!(self.groups.len() <= 1 || self.slots() <= self.len * SLOTS_PER_ENTRY_MAX);
+        assert!(self.len * SLOTS_PER_ENTRY_MIN <= self.slots());
     }
 }

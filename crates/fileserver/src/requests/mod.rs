@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 pub use self::tables::{HashbrownTable, SlabTable, StdTable, Table};
 
-/// Place where partial requests are kept.
+/// Map that partial requests are kept in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RequestMapKind {
     /// the standard library's hash table and hash function

@@ -7,34 +7,34 @@ use proptest::prelude::*;
 use super::*;
 
 #[derive(Clone, Debug)]
-enum Use {
+enum Operation {
     Open,
     /// Appends to an open connection, counted from the last one.
     Append(usize, u8),
     Close(usize),
 }
 
-fn one() -> impl Strategy<Value = Use> {
+fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        3 => Just(Use::Open),
-        4 => (0..40_usize, any::<u8>()).prop_map(|(which, byte)| Use::Append(which, byte)),
-        2 => (0..40_usize).prop_map(Use::Close),
+        3 => Just(Operation::Open),
+        4 => (0..40_usize, any::<u8>()).prop_map(|(which, byte)| Operation::Append(which, byte)),
+        2 => (0..40_usize).prop_map(Operation::Close),
     ]
 }
 
-fn agree<R: RequestMap>(uses: &[Use]) -> Result<(), TestCaseError> {
+fn agree<R: RequestMap>(operations: &[Operation]) -> Result<(), TestCaseError> {
     let (requests, since) = (R::default(), Instant::now());
     let mut model: HashMap<RequestKey, Vec<u8>> = HashMap::new();
     let mut keys: Vec<RequestKey> = Vec::new();
-    for one in uses {
-        match *one {
-            Use::Open => {
+    for operation in operations {
+        match *operation {
+            Operation::Open => {
                 let key = requests.open(since);
                 prop_assert!(model.insert(key, Vec::new()).is_none(), "a key of an open connection is given out again");
                 keys.retain(|other| *other != key);
                 keys.push(key);
             }
-            Use::Append(which, byte) => {
+            Operation::Append(which, byte) => {
                 let Some(key) = keys.iter().rev().nth(which) else { continue };
                 let found = requests.with(*key, |request| {
                     request.bytes.push(byte);
@@ -46,7 +46,7 @@ fn agree<R: RequestMap>(uses: &[Use]) -> Result<(), TestCaseError> {
                 });
                 prop_assert_eq!(found, expected);
             }
-            Use::Close(which) => {
+            Operation::Close(which) => {
                 let Some(key) = keys.iter().rev().nth(which) else { continue };
                 prop_assert_eq!(requests.close(*key), model.remove(key).is_some());
             }
@@ -58,10 +58,10 @@ fn agree<R: RequestMap>(uses: &[Use]) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn every_request_map_keeps_connections_apart(uses in proptest::collection::vec(one(), 0..200)) {
-        agree::<StdRequests>(&uses)?;
-        agree::<HashbrownRequests>(&uses)?;
-        agree::<SlabRequests>(&uses)?;
+    fn every_request_map_keeps_connections_apart(operations in proptest::collection::vec(operation(), 0..200)) {
+        agree::<StdRequests>(&operations)?;
+        agree::<HashbrownRequests>(&operations)?;
+        agree::<SlabRequests>(&operations)?;
     }
 }
 

@@ -39,8 +39,8 @@ pub trait Count: Default + Send + Sync {
 /// Cell for a shared value, which is read without waiting and replaced as a whole.
 pub trait Cell<T: Send + Sync + 'static>: Send + Sync {
     fn new(value: Arc<T>) -> Self;
-    /// Shows the current value.
-    fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R;
+    /// Calls `act` with the current value.
+    fn with<R>(&self, act: impl FnOnce(&T) -> R) -> R;
     fn load(&self) -> Arc<T>;
     /// Replaces `current` by `next`. Returns false if the value is another one by now.
     fn replace(&self, current: &Arc<T>, next: Arc<T>) -> bool;
@@ -50,8 +50,8 @@ pub trait Cell<T: Send + Sync + 'static>: Send + Sync {
 pub trait Queue<T: Send + 'static>: Default + Send + Sync {
     fn push(&self, item: T);
     fn pop(&self) -> Option<T>;
-    /// Length, as it is or was a moment ago.
-    fn places(&self) -> usize;
+    /// Length, now or a moment ago.
+    fn approximate_len(&self) -> usize;
 }
 
 /// Mutex.

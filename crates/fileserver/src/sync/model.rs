@@ -64,9 +64,9 @@ impl<T: Send + Sync + 'static> Cell<T> for LockedCell<T> {
         Self(Mutex::new(value))
     }
 
-    fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&T) -> R) -> R {
         // Not under the lock, or the cell could not change while it is shown.
-        look(&self.load())
+        act(&self.load())
     }
 
     fn load(&self) -> Arc<T> {
@@ -74,10 +74,10 @@ impl<T: Send + Sync + 'static> Cell<T> for LockedCell<T> {
     }
 
     fn replace(&self, current: &Arc<T>, next: Arc<T>) -> bool {
-        let mut place = self.0.lock().unwrap();
-        let is_current = Arc::ptr_eq(&place, current);
+        let mut current_value = self.0.lock().unwrap();
+        let is_current = Arc::ptr_eq(&current_value, current);
         if is_current {
-            *place = next;
+            *current_value = next;
         }
         is_current
     }
@@ -100,7 +100,7 @@ impl<T: Send + 'static> Queue<T> for LockedQueue<T> {
         self.0.lock().unwrap().pop_front()
     }
 
-    fn places(&self) -> usize {
+    fn approximate_len(&self) -> usize {
         self.0.lock().unwrap().len()
     }
 }
@@ -129,8 +129,8 @@ impl<T: Send + Sync + 'static> Cell<T> for Overwritten<T> {
         Self(LockedCell::new(value))
     }
 
-    fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
-        self.0.look(look)
+    fn with<R>(&self, act: impl FnOnce(&T) -> R) -> R {
+        self.0.with(act)
     }
 
     fn load(&self) -> Arc<T> {

@@ -59,8 +59,8 @@ impl<T: Send + Sync + 'static> Cell<T> for ArcSwap<T> {
     }
 
     #[inline]
-    fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
-        look(&self.load())
+    fn with<R>(&self, act: impl FnOnce(&T) -> R) -> R {
+        act(&self.load())
     }
 
     fn load(&self) -> Arc<T> {
@@ -82,7 +82,7 @@ impl<T: Send + 'static> Queue<T> for SegQueue<T> {
         self.pop()
     }
 
-    fn places(&self) -> usize {
+    fn approximate_len(&self) -> usize {
         self.len()
     }
 }

@@ -23,7 +23,7 @@ fn every_probe_is_answered_as_the_table_says() {
         for probe in probes() {
             let answer = world.exchange(probe.request.as_bytes(), probe.request.len());
             let responses = answer.responses(&[probe.method()]);
-            assert_eq!((responses.len(), answer.closed), (1, probe.closes), "{round}: {:?}", probe.shown());
+            assert_eq!((responses.len(), answer.is_closed), (1, probe.closes), "{round}: {:?}", probe.shown());
             probe.check(&responses[0]);
         }
     }
@@ -141,10 +141,14 @@ fn nothing_is_answered_after_the_last_response() {
         "GET / HTTP/2.0\r\nHost: h\r\n\r\n",
     ] {
         let answer = world.exchange(format!("{first}{next}").as_bytes(), usize::MAX);
-        assert_eq!((answer.responses(&[]).len(), answer.lingers), (1, true), "unread input needs a lingering close");
+        assert_eq!(
+            (answer.responses(&[]).len(), answer.is_lingering),
+            (1, true),
+            "unread input needs a lingering close"
+        );
     }
     let alone = world.exchange(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", usize::MAX);
-    assert!(alone.closed && !alone.lingers, "a client that has said all is not waited for");
+    assert!(alone.is_closed && !alone.is_lingering, "a client that has said all is not waited for");
 }
 
 /// A request must be whole in time, however steadily its bytes trickle in; between requests silence is allowed longer.

@@ -49,24 +49,24 @@ impl World {
     }
 
     /// Returns all output for `input`, which arrives in chunks.
-    pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Answer {
-        self.converse(input, Chunking { input_bytes: chunk, ..Chunking::UNLIMITED })
+    pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Output {
+        self.exchange_in_chunks(input, Chunking { input_bytes: chunk, ..Chunking::UNLIMITED })
     }
 
-    pub(crate) fn converse(&self, input: &[u8], chunking: Chunking) -> Answer {
-        let Transcript { bytes, is_closed: closed, is_lingering: lingers } =
+    pub(crate) fn exchange_in_chunks(&self, input: &[u8], chunking: Chunking) -> Output {
+        let Transcript { bytes, is_closed, is_lingering } =
             in_memory::exchange(&self.server, input, chunking, self.now);
-        Answer { bytes, closed, lingers }
+        Output { bytes, is_closed, is_lingering }
     }
 
     /// Returns the response to one request, which must be complete.
     pub(crate) fn ask(&self, request: &str) -> Response {
-        let answer = self.exchange(request.as_bytes(), request.len());
-        let mut responses = answer.responses(&[request.split(' ').next().unwrap()]);
+        let output = self.exchange(request.as_bytes(), request.len());
+        let mut responses = output.responses(&[request.split(' ').next().unwrap()]);
         assert_eq!(responses.len(), 1, "{request:?}");
         let response = responses.remove(0);
         let said = response.field("connection") == Some("close");
-        assert_eq!(said, answer.closed, "what is said and what is done differ: {request:?}");
+        assert_eq!(said, output.is_closed, "what is said and what is done differ: {request:?}");
         response
     }
 
@@ -86,13 +86,13 @@ pub(crate) fn write(root: &Path, name: &str, contents: impl AsRef<[u8]>) {
     std::fs::write(path, contents).unwrap();
 }
 
-pub(crate) struct Answer {
+pub(crate) struct Output {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) closed: bool,
-    pub(crate) lingers: bool,
+    pub(crate) is_closed: bool,
+    pub(crate) is_lingering: bool,
 }
 
-impl Answer {
+impl Output {
     /// Splits the stream; a request's method says whether a body follows.
     pub(crate) fn responses(&self, methods: &[&str]) -> Vec<Response> {
         let (mut rest, mut responses) = (&self.bytes[..], Vec::new());

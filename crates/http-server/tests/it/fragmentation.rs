@@ -56,12 +56,12 @@ proptest! {
         let mut input: String = picks.iter().map(|&pick| REQUESTS[pick]).collect();
         input += LAST[last];
         let whole = world.exchange(input.as_bytes(), input.len().max(1));
-        let torn = world.converse(input.as_bytes(), Chunking { input_bytes, output_bytes });
-        prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
+        let torn = world.exchange_in_chunks(input.as_bytes(), Chunking { input_bytes, output_bytes });
+        prop_assert!(whole.bytes == torn.bytes && whole.is_closed == torn.is_closed);
         let methods: Vec<&str> = picks.iter().map(|&pick| REQUESTS[pick].trim_start().split(' ').next().unwrap()).collect();
         let extra = usize::from(!matches!(LAST[last], "" | "GET /a.t"));
         prop_assert_eq!(whole.responses(&methods).len(), picks.len() + extra);
-        prop_assert_eq!(whole.closed, extra > 0);
+        prop_assert_eq!(whole.is_closed, extra > 0);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use testkit::{
     http::{Http, Response},
 };
 
-use crate::bench::{ALL, ONE, Setup, Site, bytes, number, stats};
+use crate::setup::{ALL, ONE, Setup, Site, bytes, number, stats};
 
 fn ask(server: &Server, method: &str, path: &str, fields: &str, body: &str) -> anyhow::Result<Response> {
     let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
@@ -32,7 +32,7 @@ fn json(response: &Response) -> anyhow::Result<Value> {
 
 #[test]
 fn statistics_have_the_keys_of_the_original_and_more() {
-    ALL.serve(Site::new(&[100, 26_510]).path(), |server, subject| {
+    ALL.for_each_server(Site::new(&[100, 26_510]).path(), |server, combination| {
         for target in ["/100", "/26510", "/100", "/missing"] {
             Http::connect(server.address())?.get(target)?;
         }
@@ -67,7 +67,7 @@ fn statistics_have_the_keys_of_the_original_and_more() {
         let requests = &stats["requests"];
         let counted = (&requests["total"], &requests["hits"], &requests["misses"], &requests["absent"]);
         ensure!(counted == (&4.into(), &1.into(), &2.into(), &1.into()), "{requests}");
-        ensure!(stats["strategy"] == subject.strategy && stats["files_total"] == 2, "{stats}");
+        ensure!(stats["strategy"] == combination.strategy && stats["files_total"] == 2, "{stats}");
         let files = stats["files"].as_array().context("no files")?;
         let listed: BTreeSet<_> = files.iter().map(|file| (file["uri"].as_str(), file["size"].as_u64())).collect();
         ensure!(listed == BTreeSet::from([(Some("/100"), Some(100)), (Some("/26510"), Some(26_510))]), "{listed:?}");
@@ -78,7 +78,7 @@ fn statistics_have_the_keys_of_the_original_and_more() {
 
 #[test]
 fn a_reset_file_is_opened_again() {
-    ALL.serve(Site::new(&[26_510]).path(), |server, _| {
+    ALL.for_each_server(Site::new(&[26_510]).path(), |server, _| {
         for (count, method) in ["POST", "DELETE", "GET"].into_iter().enumerate() {
             ensure!(Http::connect(server.address())?.get("/26510")?.body == bytes(26_510), "before");
             let got = ask(server, method, "/cache/reset/26510", "", "")?;
@@ -99,7 +99,7 @@ fn a_reset_file_is_opened_again() {
 #[test]
 fn an_added_resource_is_served_replaced_and_taken_away() {
     let setup = Setup { args: &["--threads", "1", "--idle-evict", "100ms"], ..ALL };
-    setup.serve(Site::new(&[26_510]).path(), |server, _| {
+    setup.for_each_server(Site::new(&[26_510]).path(), |server, _| {
         let get = |path: &str| Http::connect(server.address())?.get(path);
         for size in [0, 10, 30_000, 1_000_000] {
             let text = "added ".repeat(size / 6 + 1)[..size].to_owned();
@@ -129,7 +129,7 @@ fn an_added_resource_is_served_replaced_and_taken_away() {
 #[test]
 fn additions_are_limited() {
     let setup = Setup { args: &["--threads", "1", "--overlay-bytes", "100000"], ..ALL };
-    setup.serve(Site::new(&[1]).path(), |server, _| {
+    setup.for_each_server(Site::new(&[1]).path(), |server, _| {
         let add = |path: &str, len: usize| ask(server, "PUT", &format!("/cache/add{path}"), "", &"x".repeat(len));
         ensure!(add("/a", 60_000)?.status == 201, "there is room");
         let full = add("/b", 60_000)?;
@@ -144,7 +144,7 @@ fn additions_are_limited() {
 
 #[test]
 fn bad_input_is_a_client_error() {
-    ALL.serve(Site::new(&[1]).path(), |server, _| {
+    ALL.for_each_server(Site::new(&[1]).path(), |server, _| {
         for (method, path, status) in [
             ("GET", "/cache/", 404),
             ("GET", "/cache/unknown", 404),
@@ -180,7 +180,7 @@ fn bad_input_is_a_client_error() {
 #[test]
 fn a_resource_may_arrive_in_chunks() {
     let setup = Setup { args: &["--threads", "1", "--overlay-bytes", "100000"], ..ALL };
-    setup.serve(Site::new(&[1]).path(), |server, _| {
+    setup.for_each_server(Site::new(&[1]).path(), |server, _| {
         let put = |fields: &str, body: &str| -> anyhow::Result<Response> {
             let head = "PUT /cache/add/chunked HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n";
             Http::connect(server.address())?.ask(&format!("{head}{fields}\r\n{body}"))
@@ -223,10 +223,10 @@ fn a_resource_may_arrive_in_chunks() {
 #[test]
 fn a_body_that_does_not_arrive_times_out() {
     let site = Site::new(&[1]);
-    ONE.examine(|subject| {
-        let mut by_flag = ONE.command(subject, site.path());
+    ONE.for_each_combination(|combination| {
+        let mut by_flag = ONE.command(combination, site.path());
         by_flag.args(["--upload-timeout", "200ms"]);
-        let mut by_environment = ONE.command(subject, site.path());
+        let mut by_environment = ONE.command(combination, site.path());
         by_environment.env("ZEROCOPY_UPLOAD_TIMEOUT", "200ms");
         for command in [by_flag, by_environment] {
             let mut server = Server::start_command(command, 1)?;
@@ -249,7 +249,7 @@ fn names_of_any_bytes_are_valid_json_and_can_be_reset() {
     for name in names {
         std::fs::write(dir.path().join(std::ffi::OsStr::from_bytes(name)), name).unwrap();
     }
-    ONE.serve(dir.path(), |server, _| {
+    ONE.for_each_server(dir.path(), |server, _| {
         for name in names {
             let escaped: String = name.iter().map(|byte| format!("%{byte:02x}")).collect();
             let got = Http::connect(server.address())?.get(&format!("/{escaped}"))?;
@@ -272,7 +272,7 @@ fn names_of_any_bytes_are_valid_json_and_can_be_reset() {
 #[test]
 fn with_a_token_only_its_holders_are_answered() {
     const ARGS: &[&str] = &["--threads", "1", "--admin-token", "secret"];
-    Setup { args: ARGS, ..ONE }.serve(Site::new(&[1]).path(), |server, _| {
+    Setup { args: ARGS, ..ONE }.for_each_server(Site::new(&[1]).path(), |server, _| {
         let (known, wrong) = ("X-Admin-Token: secret\r\n", "Authorization: Bearer secre\r\n");
         for (method, path, body) in
             [("GET", "/cache/stats", ""), ("POST", "/cache/reset/1", ""), ("PUT", "/cache/add/x", "x")]
@@ -300,8 +300,8 @@ fn beyond_loopback_nothing_is_open_without_a_token() {
     const ARGS: &[&str] = &["--threads", "1", "--listen", "0.0.0.0:0"];
     let site = Site::new(&[1]);
     let setup = Setup { args: ARGS, ..ONE };
-    setup.examine(|subject| {
-        let mut server = Server::start_command(setup.command(subject, site.path()), 2)?;
+    setup.for_each_combination(|combination| {
+        let mut server = Server::start_command(setup.command(combination, site.path()), 2)?;
         for (method, path) in [("GET", "/cache/stats"), ("POST", "/cache/reset/1"), ("PUT", "/cache/add/x")] {
             let got = ask(&server, method, path, "", "")?;
             ensure!(got.status == 403 && json(&got)?["error"].is_string(), "{method} {path}: {got:?}");
@@ -313,7 +313,7 @@ fn beyond_loopback_nothing_is_open_without_a_token() {
 
 #[test]
 fn a_page_of_another_site_changes_nothing() {
-    ONE.serve(Site::new(&[1]).path(), |server, _| {
+    ONE.for_each_server(Site::new(&[1]).path(), |server, _| {
         for fields in ["Sec-Fetch-Site: cross-site\r\n", "Origin: http://evil.example\r\n"] {
             for (method, path) in [("POST", "/cache/reset/1"), ("GET", "/cache/reset/1"), ("PUT", "/cache/add/x")] {
                 let got = ask(server, method, path, fields, "")?;
@@ -329,7 +329,7 @@ fn a_page_of_another_site_changes_nothing() {
 
 #[test]
 fn the_page_is_whole_and_allows_nothing_from_elsewhere() {
-    ALL.serve(Site::new(&[1]).path(), |server, _| {
+    ALL.for_each_server(Site::new(&[1]).path(), |server, _| {
         for (path, media_type) in [
             ("/cache/webui/", "text/html; charset=utf-8"),
             ("/cache/webui/style.css", "text/css; charset=utf-8"),
@@ -353,8 +353,8 @@ fn administration_and_readers_do_not_disturb_each_other() {
     // Drivers that differ most: loops that run the protocol themselves, and workers.
     static SOME: LazyLock<Vec<DriverKind>> =
         LazyLock::new(|| drivers_with(|facts| facts.batches || facts.connection == ConnectionModel::Worker));
-    let setup = Setup { drivers: &SOME, at_once: 4, ..setup };
-    setup.serve(Site::new(&[26_510, 70_000]).path(), |server, _| {
+    let setup = Setup { drivers: &SOME, concurrency: 4, ..setup };
+    setup.for_each_server(Site::new(&[26_510, 70_000]).path(), |server, _| {
         let left = AtomicUsize::new(3);
         let work = |step: &(dyn Fn(usize) -> anyhow::Result<()> + Sync)| {
             let outcome = (0..ROUNDS).try_for_each(step);

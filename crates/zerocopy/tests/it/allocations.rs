@@ -27,7 +27,7 @@ fn sink(out: &mut Outbox) -> usize {
 fn a_cached_get_allocates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), vec![b'x'; 26_510]).unwrap();
-    crate::bench::settle();
+    crate::setup::settle();
     for &strategy in Strategy::value_variants() {
         let options = CacheOptions { strategy: StrategyChoice::Always(strategy), ..CacheOptions::default() };
         let region = Region::new(1 << 20).unwrap();

@@ -6,7 +6,7 @@ use testkit::{
     http::{Http, Response},
 };
 
-use crate::bench::{ALL, Setup, Site, Subject, bytes, fallbacks, number, of_strategy, stats};
+use crate::setup::{ALL, Combination, Setup, Site, bytes, fallbacks, number, of_strategy, stats};
 
 /// Sizes around every boundary: pages, the usual pipe, the largest pipe of these servers with and without a head, chains.
 const PIPE_SIZE: usize = 128 << 10;
@@ -131,7 +131,7 @@ fn other_heads(server: &Server) -> anyhow::Result<()> {
 }
 
 /// Checks that every response took its strategy's way, and that the counts match the requests.
-fn all_went_their_way(server: &Server, Subject { strategy, .. }: Subject) -> anyhow::Result<()> {
+fn all_went_their_way(server: &Server, Combination { strategy, .. }: Combination) -> anyhow::Result<()> {
     let stats = stats(server)?;
     ensure!(fallbacks(&stats) == 0.0, "{}", stats["fallbacks"]);
     ensure!(stats["strategy"] == strategy && number(&stats, "/zombies")? == 0.0, "{stats}");
@@ -147,12 +147,12 @@ fn all_went_their_way(server: &Server, Subject { strategy, .. }: Subject) -> any
 
 #[test]
 fn every_size_is_sent_right_in_every_way() {
-    SETUP.serve(Site::new(SIZES).path(), |server, subject| {
+    SETUP.for_each_server(Site::new(SIZES).path(), |server, combination| {
         whole(server).context("whole")?;
         heads_ranges_and_conditions(server).context("parts")?;
         several_parts(server).context("several parts")?;
         other_heads(server).context("other heads")?;
-        all_went_their_way(server, subject)
+        all_went_their_way(server, combination)
     });
 }
 
@@ -160,7 +160,7 @@ fn every_size_is_sent_right_in_every_way() {
 #[test]
 fn a_date_is_never_older_than_a_second_or_two() {
     let setup = Setup { strategies: &["pipe"], ..SETUP };
-    setup.serve(Site::new(&[26_510]).path(), |server, _| {
+    setup.for_each_server(Site::new(&[26_510]).path(), |server, _| {
         let mut client = Http::connect(server.address())?;
         let mut dates = std::collections::BTreeSet::new();
         for _ in 0..25 {

@@ -5,10 +5,10 @@ use std::{path::Path, process::Command};
 use anyhow::{Context, ensure};
 use testkit::{Server, installed_program, run_to_end, workspace_program};
 
-use crate::bench::{ALL, EXE, Setup, Site, bytes, number, stats};
+use crate::setup::{ALL, EXE, Setup, Site, bytes, number, stats};
 
 /// Number of loads at the same time, each with a program of its own, on machines with few processors.
-const LOADED: Setup = Setup { at_once: 1, ..ALL };
+const LOADED: Setup = Setup { concurrency: 1, ..ALL };
 
 /// Runs a client to its successful end. Returns its output.
 fn run(program: &Path, args: &[&str]) -> anyhow::Result<String> {
@@ -28,8 +28,8 @@ fn curl_is_served() {
     let Some(curl) = installed_program("curl").unwrap() else { return };
     let curl = |args: &[&str]| run(&curl, &[&["-q", "-sS", "--noproxy", "*", "--max-time", "30"], args].concat());
     let site = Site::new(&[26_510, 3 << 20]);
-    ALL.serve(site.path(), |server, subject| {
-        let got = site.path().join(format!("{}-{}.got", subject.strategy, subject.driver));
+    ALL.for_each_server(site.path(), |server, combination| {
+        let got = site.path().join(format!("{}-{}.got", combination.strategy, combination.driver));
         let output = got.display().to_string();
         for size in [26_510, 3 << 20] {
             let from = url(server, &format!("/{size}"));
@@ -63,7 +63,7 @@ fn ab_sees_no_request_fail() {
     let figure = |report: &str, label: &str| -> Option<u64> {
         report.lines().find_map(|line| line.trim().strip_prefix(label)?.split_whitespace().next()?.parse().ok())
     };
-    LOADED.serve(Site::new(&[26_510]).path(), |server, subject| {
+    LOADED.for_each_server(Site::new(&[26_510]).path(), |server, combination| {
         // A request while the very first pipe is made is sent the file itself.
         for args in [&["-k"][..], &[]] {
             run(&ab, &[args, &["-q", "-n", "1", &url(server, "/26510")]].concat())?;
@@ -75,9 +75,9 @@ fn ab_sees_no_request_fail() {
             ensure!(figure(&report, "Failed requests:") == Some(0) && !report.contains("Non-2xx"), "{report}");
             ensure!(figure(&report, "Keep-Alive requests:") == kept, "{report}");
         }
-        if subject.strategy == "pipe" {
+        if combination.strategy == "pipe" {
             let stats = stats(server)?;
-            ensure!(crate::bench::of_strategy(&stats, "pipe", "requests")? == 1_202.0, "{stats}");
+            ensure!(crate::setup::of_strategy(&stats, "pipe", "requests")? == 1_202.0, "{stats}");
         }
         Ok(())
     });
@@ -89,7 +89,7 @@ fn loadgen_verifies_every_byte() {
     let Some(loadgen) = workspace_program(Path::new(EXE), "loadgen").unwrap() else { return };
     let site = Site::new(&[128, 26_510, 300_000]);
     let directory = site.path().display().to_string();
-    LOADED.serve(site.path(), |server, _| {
+    LOADED.for_each_server(site.path(), |server, _| {
         for depth in ["1", "8"] {
             let common = ["http", "-n", "600", "-c", "16", "-t", "1", "-P", depth, "--verify", "sha256"];
             let urls = ["/128", "/26510", "/300000"].map(|path| url(server, path));

@@ -10,7 +10,7 @@ use testkit::{
     strace::{strace, with_faults},
 };
 
-use crate::bench::{ALL, EVENT_LOOPS, LOOPS_ALONE, ONE, PIPE, Setup, Site, bytes, number, of_strategy, stats};
+use crate::setup::{ALL, EVENT_LOOPS, LOOPS_ALONE, ONE, PIPE, Setup, Site, bytes, number, of_strategy, stats};
 
 const FILES: usize = 1_500;
 const SIZE: usize = 26_510;
@@ -48,7 +48,7 @@ fn all_are_right(server: &Server, count: usize) -> anyhow::Result<()> {
 #[test]
 fn thousands_of_files_are_served_with_a_small_pipe_budget() {
     let setup = Setup { args: &["--threads", "1", "--pipe-budget", "1MiB", "--idle-evict", "1min"], ..PIPE };
-    setup.serve(many(FILES).path(), |server, _| {
+    setup.for_each_server(many(FILES).path(), |server, _| {
         for _ in 0..2 {
             all_are_right(server, FILES)?;
         }
@@ -67,7 +67,7 @@ fn thousands_of_files_are_served_with_a_small_pipe_budget() {
 #[test]
 fn a_small_limit_of_descriptors_holds_and_files_are_served() {
     const ARGS: &[&str] = &["--threads", "1", "--cache-descriptors", "40", "--idle-evict", "1min"];
-    Setup { args: ARGS, ..ALL }.serve(many(300).path(), |server, subject| {
+    Setup { args: ARGS, ..ALL }.for_each_server(many(300).path(), |server, combination| {
         let before = server.process().descriptors()?;
         for _ in 0..2 {
             all_are_right(server, 300)?;
@@ -79,13 +79,13 @@ fn a_small_limit_of_descriptors_holds_and_files_are_served() {
         let after = server.process().descriptors()?;
         ensure!(after <= before + 40 + 24, "{before} before, {after} after");
         let fell_back = number(&stats, "/fallbacks/descriptors")?;
-        ensure!(subject.strategy != "pipe" || fell_back > 0.0, "{}", stats["fallbacks"]);
-        ensure!(subject.strategy != "sendfile" || fell_back == 0.0, "{}", stats["fallbacks"]);
+        ensure!(combination.strategy != "pipe" || fell_back > 0.0, "{}", stats["fallbacks"]);
+        ensure!(combination.strategy != "sendfile" || fell_back == 0.0, "{}", stats["fallbacks"]);
         // Files that are no longer in use are evicted.
         std::thread::sleep(std::time::Duration::from_millis(150));
         let got = Http::connect(server.address())?.get("/299")?;
         ensure!(got.body == contents(299), "wrong bytes");
-        ensure!(number(&crate::bench::stats(server)?, "/evictions")? > 0.0, "{}", stats["evictions"]);
+        ensure!(number(&crate::setup::stats(server)?, "/evictions")? > 0.0, "{}", stats["evictions"]);
         Ok(())
     });
 }
@@ -93,20 +93,23 @@ fn a_small_limit_of_descriptors_holds_and_files_are_served() {
 #[test]
 fn a_small_limit_of_mapped_bytes_holds_and_files_are_served() {
     const ARGS: &[&str] = &["--threads", "1", "--mapped-bytes", "300000", "--idle-evict", "1min"];
-    Setup { strategies: &["mmap-write", "vmsplice"], args: ARGS, ..ALL }.serve(many(60).path(), |server, _| {
-        all_are_right(server, 60)?;
-        let stats = stats(server)?;
-        let used = number(&stats, "/memory/mapped")? * 1_048_576.0;
-        ensure!(used > 250_000.0 && used <= 300_000.0, "{used} bytes mapped");
-        ensure!(number(&stats, "/fallbacks/mapping")? == 49.0, "{}", stats["fallbacks"]);
-        Ok(())
-    });
+    Setup { strategies: &["mmap-write", "vmsplice"], args: ARGS, ..ALL }.for_each_server(
+        many(60).path(),
+        |server, _| {
+            all_are_right(server, 60)?;
+            let stats = stats(server)?;
+            let used = number(&stats, "/memory/mapped")? * 1_048_576.0;
+            ensure!(used > 250_000.0 && used <= 300_000.0, "{used} bytes mapped");
+            ensure!(number(&stats, "/fallbacks/mapping")? == 49.0, "{}", stats["fallbacks"]);
+            Ok(())
+        },
+    );
 }
 
 #[test]
 fn full_registered_memory_holds_and_files_are_served() {
     const ARGS: &[&str] = &["--threads", "1", "--registered-bytes", "280KiB", "--idle-evict", "1min"];
-    Setup { strategies: &["uring"], args: ARGS, ..ALL }.serve(many(60).path(), |server, _| {
+    Setup { strategies: &["uring"], args: ARGS, ..ALL }.for_each_server(many(60).path(), |server, _| {
         all_are_right(server, 60)?;
         let stats = stats(server)?;
         // 7 pages each.
@@ -120,7 +123,7 @@ fn full_registered_memory_holds_and_files_are_served() {
 #[test]
 fn without_a_cache_all_files_are_served_right() {
     for args in [&["--threads", "1", "--cache-entries", "0"][..], &["--threads", "1", "--cache-descriptors", "0"]] {
-        Setup { args, ..ALL }.serve(many(20).path(), |server, _| {
+        Setup { args, ..ALL }.for_each_server(many(20).path(), |server, _| {
             for _ in 0..2 {
                 all_are_right(server, 20)?;
             }
@@ -141,8 +144,8 @@ fn connections_leave_descriptors_for_cache_and_scratch_pipes() {
     // Descriptors of the cache, of 256 scratch pipes, and of everything else.
     let kept = 100 + 2 * 256 + 512;
     let site = Site::new(&[100]);
-    ONE.examine(|subject| {
-        let zerocopy = ONE.command(subject, site.path());
+    ONE.for_each_combination(|combination| {
+        let zerocopy = ONE.command(combination, site.path());
         let mut command = Command::new(&prlimit);
         command.arg(format!("--nofile={}", kept + CONNECTIONS)).arg(zerocopy.get_program()).args(zerocopy.get_args());
         command.args(["--cache-descriptors", "100"]);
@@ -196,11 +199,11 @@ fn what_the_kernel_refuses_falls_back_and_is_counted() {
     let site = Site::new(&[100, 26_510, 300_000]);
     for &(strategy, faults, counted) in REFUSALS {
         let strategies: &'static [&'static str] = std::slice::from_ref(
-            crate::bench::STRATEGIES.iter().find(|known| **known == strategy).expect("a strategy"),
+            crate::setup::STRATEGIES.iter().find(|known| **known == strategy).expect("a strategy"),
         );
         // A thread for each connection maps its stack, and a driver that reads into memory of its own maps that.
         let drivers: &[_] = if faults.starts_with("mmap") { &LOOPS_ALONE } else { &EVENT_LOOPS };
-        Setup { strategies, drivers, at_once: 3, ..ALL }.serve(site.path(), |server, _| {
+        Setup { strategies, drivers, concurrency: 3, ..ALL }.for_each_server(site.path(), |server, _| {
             refused(server, site.path(), faults, counted).with_context(|| faults.to_owned())
         });
     }
@@ -213,7 +216,7 @@ fn a_process_without_descriptors_answers_503_and_recovers() {
         return;
     }
     let site = Site::new(&[100]);
-    Setup { drivers: &EVENT_LOOPS, at_once: 3, ..PIPE }.serve(site.path(), |server, _| {
+    Setup { drivers: &EVENT_LOOPS, concurrency: 3, ..PIPE }.for_each_server(site.path(), |server, _| {
         let mut client = Http::connect(server.address())?;
         ensure!(client.get("/missing")?.status == 404, "before");
         with_faults(server, "openat2:error=EMFILE", || {

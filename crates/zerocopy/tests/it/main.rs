@@ -5,8 +5,6 @@ mod administration;
 #[cfg(test)]
 mod allocations;
 #[cfg(test)]
-mod bench;
-#[cfg(test)]
 mod bodies;
 #[cfg(test)]
 mod cache;
@@ -14,6 +12,8 @@ mod cache;
 mod clients;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod setup;
 #[cfg(test)]
 mod statistics;
 #[cfg(test)]

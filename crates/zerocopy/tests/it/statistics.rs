@@ -6,11 +6,11 @@ use testkit::{
     http::{Http, get_and_close},
 };
 
-use crate::bench::{ALL, ONE, Site, bytes, number, of_strategy, stats};
+use crate::setup::{ALL, ONE, Site, bytes, number, of_strategy, stats};
 
 #[test]
 fn requests_and_bytes_add_up() {
-    ALL.serve(Site::new(&[26_510]).path(), |server, subject| {
+    ALL.for_each_server(Site::new(&[26_510]).path(), |server, combination| {
         let mut client = Http::connect(server.address())?;
         let whole = client.get("/26510")?;
         for _ in 0..9 {
@@ -20,7 +20,7 @@ fn requests_and_bytes_add_up() {
         let fields: usize = whole.fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
         let sent = "HTTP/1.1 200 OK\r\n".len() + fields + 2 + whole.body.len();
         let stats = stats(server)?;
-        let strategy = if subject.strategy == "auto" { "pipe" } else { subject.strategy };
+        let strategy = if combination.strategy == "auto" { "pipe" } else { combination.strategy };
         let counted = (of_strategy(&stats, strategy, "requests")?, of_strategy(&stats, strategy, "bytes")?);
         ensure!(counted == (10.0, 10.0 * sent as f64), "{counted:?} instead of 10 times {sent}");
         ensure!(number(&stats, "/requests/bytes")? == counted.1, "{}", stats["requests"]);
@@ -35,7 +35,7 @@ fn requests_and_bytes_add_up() {
 
 #[test]
 fn the_rate_is_seen_and_ends() {
-    ONE.serve(Site::new(&[100]).path(), |server, _| {
+    ONE.for_each_server(Site::new(&[100]).path(), |server, _| {
         let mut client = Http::connect(server.address())?;
         eventually("there is a rate", || {
             for _ in 0..50 {
@@ -50,10 +50,10 @@ fn the_rate_is_seen_and_ends() {
 #[test]
 fn metrics_and_statistics_agree() {
     let site = Site::new(&[26_510]);
-    crate::bench::settle();
-    ALL.examine(|subject| {
-        let socket = site.path().join(format!("{}-{}.metrics", subject.strategy, subject.driver));
-        let mut command = ALL.command(subject, site.path());
+    crate::setup::settle();
+    ALL.for_each_combination(|combination| {
+        let socket = site.path().join(format!("{}-{}.metrics", combination.strategy, combination.driver));
+        let mut command = ALL.command(combination, site.path());
         command.args(["--metrics", &format!("unix:{}", socket.display())]);
         let mut server = Server::start_command(command, 1)?;
         let mut client = Http::connect(server.address())?;
@@ -63,7 +63,7 @@ fn metrics_and_statistics_agree() {
         let mut scraper = Client::connect(&metrics)?;
         scraper.send(get_and_close("/metrics").as_bytes())?;
         let text = String::from_utf8(scraper.read_to_end()?).context("metrics")?;
-        let strategy = if subject.strategy == "auto" { "pipe" } else { subject.strategy };
+        let strategy = if combination.strategy == "auto" { "pipe" } else { combination.strategy };
         for line in [
             format!("zerocopy_strategy_requests_total{{strategy=\"{strategy}\"}} 3"),
             format!("zerocopy_fallbacks_total{{strategy=\"{strategy}\",reason=\"kernel\"}} 0"),

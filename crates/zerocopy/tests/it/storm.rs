@@ -19,7 +19,7 @@ use testkit::{
     http::{Http, get},
 };
 
-use crate::bench::{ALL, Setup};
+use crate::setup::{ALL, Setup};
 
 const READERS: usize = 2;
 /// Interval of `--revalidate`.
@@ -225,16 +225,16 @@ fn is_current(generation: Option<(u64, usize)>, status: u16, body: &[u8]) -> any
 }
 
 fn storm(setup: Setup) {
-    setup.examine(|subject| {
+    setup.for_each_combination(|combination| {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("file");
         fs::write(&path, contents(1, LENGTHS[0]))?;
         let state = State { changes: 1, since: Some(Instant::now()), generation: Some((1, LENGTHS[0])) };
         let (is_over, checked) = (AtomicBool::new(false), AtomicU64::new(0));
         let world = World { path: &path, state: Mutex::new(state), is_over, checked, tags: Mutex::default() };
-        let mut server = setup.start(subject, dir.path())?;
+        let mut server = setup.start(combination, dir.path())?;
         // The file has to be in its final form when the first change comes.
-        crate::bench::settle();
+        crate::setup::settle();
         thread::scope(|scope| {
             let read = || {
                 let outcome = world.read_on(&server);
@@ -254,7 +254,11 @@ fn storm(setup: Setup) {
 
 #[test]
 fn after_the_window_the_current_file_is_served() {
-    storm(Setup { args: &["--threads", "1", "--revalidate", "100ms", "--pipe-size", "128KiB"], at_once: 14, ..ALL });
+    storm(Setup {
+        args: &["--threads", "1", "--revalidate", "100ms", "--pipe-size", "128KiB"],
+        concurrency: 14,
+        ..ALL
+    });
 }
 
 /// With two threads that renew the same pipes, and idle eviction between the bursts.
@@ -262,5 +266,5 @@ fn after_the_window_the_current_file_is_served() {
 fn after_the_window_also_with_threads_and_eviction() {
     const ARGS: &[&str] =
         &["--threads", "2", "--revalidate", "100ms", "--idle-evict", "100ms", "--pipe-budget", "512KiB"];
-    storm(Setup { args: ARGS, drivers: &crate::bench::EVENT_LOOPS, at_once: 14, ..ALL });
+    storm(Setup { args: ARGS, drivers: &crate::setup::EVENT_LOOPS, concurrency: 14, ..ALL });
 }

@@ -9,14 +9,19 @@ use testkit::{
     strace::{count_calls, strace},
 };
 
-use crate::bench::{PIPE, Setup, Site, Subject, bytes};
+use crate::setup::{Combination, PIPE, Setup, Site, bytes};
 
 const REQUESTS: usize = 200;
 
-fn counted(server: &Server, site: &Site, subject: Subject, size: usize) -> anyhow::Result<BTreeMap<String, usize>> {
+fn counted(
+    server: &Server,
+    site: &Site,
+    combination: Combination,
+    size: usize,
+) -> anyhow::Result<BTreeMap<String, usize>> {
     let mut client = Http::connect(server.address())?;
     ensure!(client.get(&format!("/{size}"))?.body == bytes(size), "before");
-    let log = site.path().join(format!("{}-{}-{size}.trace", subject.strategy, subject.driver));
+    let log = site.path().join(format!("{}-{}-{size}.trace", combination.strategy, combination.driver));
     let calls = "tee,splice,vmsplice,sendfile,write,writev,sendto,sendmsg,openat2,statx,newfstatat,pipe2";
     count_calls(server, &log, calls, || {
         for _ in 0..REQUESTS {
@@ -35,9 +40,9 @@ fn a_small_cached_response_is_one_tee_and_one_splice() {
     let site = Site::new(&[1, 4_096, 26_510, 61_440]);
     static SPLICING: LazyLock<Vec<DriverKind>> =
         LazyLock::new(|| drivers_with(|facts| facts.sends_pipes == PipePath::Splice));
-    Setup { drivers: &SPLICING, at_once: 1, ..PIPE }.serve(site.path(), |server, subject| {
+    Setup { drivers: &SPLICING, concurrency: 1, ..PIPE }.for_each_server(site.path(), |server, combination| {
         for size in [1, 4_096, 26_510, 61_440] {
-            let calls = counted(server, &site, subject, size)?;
+            let calls = counted(server, &site, combination, size)?;
             let count = |name: &str| calls.get(name).copied().unwrap_or(0);
             ensure!(count("tee") == REQUESTS, "{size}: {calls:?}");
             // One more for each new date: the file is spliced into the new pipe.
@@ -47,7 +52,7 @@ fn a_small_cached_response_is_one_tee_and_one_splice() {
                 ensure!(count(other) == 0, "{size}: {calls:?}");
             }
             // A worker wakes its loop by one.
-            let wakes = if subject.driver.descriptor().has_workers_beside_loops() { REQUESTS } else { 0 };
+            let wakes = if combination.driver.descriptor().has_workers_beside_loops() { REQUESTS } else { 0 };
             ensure!(count("write") <= wakes + renewed, "{size}: {calls:?}");
         }
         Ok(())

@@ -8,7 +8,7 @@ use testkit::{
     http::{Http, get, get_and_close},
 };
 
-use crate::bench::{ALL, PIPE, Setup, Site, bytes, number, stats};
+use crate::setup::{ALL, PIPE, Setup, Site, bytes, number, stats};
 
 /// Size of a file that exceeds the buffers of one connection, so that a transfer can be stopped in the middle.
 const LARGE: usize = 8 << 20;
@@ -27,7 +27,7 @@ fn large() -> String {
 #[test]
 fn a_slow_reader_gets_every_byte() {
     let whole = Digest { sha256: digest(bytes(LARGE)), len: LARGE as u64 };
-    ALL.serve(Site::new(&[LARGE]).path(), |server, _| {
+    ALL.for_each_server(Site::new(&[LARGE]).path(), |server, _| {
         let got = begin(server, &get_and_close(&large()))?.digest(256 << 10, Duration::from_millis(1))?;
         ensure!(got == whole, "{} bytes, or wrong ones", got.len);
         Ok(())
@@ -36,8 +36,8 @@ fn a_slow_reader_gets_every_byte() {
 
 #[test]
 fn resets_in_mid_transfer_leave_nothing_behind() {
-    let setup = Setup { args: &["--threads", "1", "--idle-evict", "300ms"], at_once: 3, ..ALL };
-    setup.serve(Site::new(&[LARGE, 26_510]).path(), |server, _| {
+    let setup = Setup { args: &["--threads", "1", "--idle-evict", "300ms"], concurrency: 3, ..ALL };
+    setup.for_each_server(Site::new(&[LARGE, 26_510]).path(), |server, _| {
         let round = |count: usize| -> anyhow::Result<()> {
             for _ in 0..count {
                 begin(server, &(get(&large()).repeat(2) + &get("/26510")))?.reset()?;
@@ -72,11 +72,11 @@ fn slow_readers_that_hold_pipes_do_not_hold_up_others() {
     // `pool` and `blocking` have a thread with each slow reader, and that is all that they have.
     let setup = Setup {
         strategies: &["pipe", "vmsplice", "auto"],
-        drivers: &crate::bench::EVENT_LOOPS,
+        drivers: &crate::setup::EVENT_LOOPS,
         args: &["--threads", "1", "--pipe-size", "64KiB", "--socket-buffer", "32KiB"],
-        at_once: 2,
+        concurrency: 2,
     };
-    setup.serve(Site::new(&[1 << 20, 26_510]).path(), |server, subject| {
+    setup.for_each_server(Site::new(&[1 << 20, 26_510]).path(), |server, combination| {
         let slow = (0..SLOW).map(|_| begin(server, &get_and_close("/1048576"))).collect::<anyhow::Result<Vec<_>>>()?;
         let mut client = Http::connect(server.address())?;
         for _ in 0..100 {
@@ -85,7 +85,7 @@ fn slow_readers_that_hold_pipes_do_not_hold_up_others() {
         }
         let lacked = number(&stats(server)?, "/fallbacks/scratch")?;
         // A driver that reads pipes into memory keeps none with a slow reader.
-        let splices = subject.driver.descriptor().sends_pipes == PipePath::Splice;
+        let splices = combination.driver.descriptor().sends_pipes == PipePath::Splice;
         ensure!(lacked > 0.0 || !splices, "there were pipes for all of them");
         let whole = digest(bytes(1 << 20));
         for mut reader in slow {
@@ -102,12 +102,12 @@ fn an_evicted_file_counts_until_its_last_request_ends() {
     let setup = Setup { args: &["--threads", "1", "--idle-evict", "200ms"], ..ALL };
     let whole = Digest { sha256: digest(bytes(LARGE)), len: LARGE as u64 };
     // tokio-uring reads files into memory, but holds on to what it reads from as the others do.
-    setup.serve(Site::new(&[LARGE]).path(), |server, subject| {
+    setup.for_each_server(Site::new(&[LARGE]).path(), |server, combination| {
         let mut reader = begin(server, &get_and_close(&large()))?;
         eventually("the file is evicted", || Ok(number(&stats(server)?, "/files_total")? == 0.0))?;
         let during = stats(server)?;
         // A copy in registered memory is accounted for by that memory itself.
-        if subject.strategy != "uring" {
+        if combination.strategy != "uring" {
             ensure!(number(&during, "/zombies")? >= 1.0, "{during}");
             ensure!(number(&during, "/memory/descriptors")? >= 1.0, "{during}");
         }
@@ -122,16 +122,16 @@ fn an_evicted_file_counts_until_its_last_request_ends() {
 /// A file that is cut in mid transfer ends the connection, and nothing else.
 #[test]
 fn a_file_cut_in_mid_transfer_ends_its_connection_only() {
-    ALL.examine(|subject| {
+    ALL.for_each_combination(|combination| {
         let site = Site::new(&[LARGE, 100]);
-        crate::bench::settle();
-        let mut server = ALL.start(subject, site.path())?;
+        crate::setup::settle();
+        let mut server = ALL.start(combination, site.path())?;
         let mut reader = begin(&server, &get_and_close(&large()))?;
         let path = site.path().join(LARGE.to_string());
         std::fs::File::options().write(true).open(&path)?.set_len(1 << 20)?;
         let (body, _) = reader.read_until_disconnect();
         // A copy is whole, and pages in pipes have been cleared; everything else ends where the file does.
-        let is_kept = matches!(subject.strategy, "uring" | "pipe");
+        let is_kept = matches!(combination.strategy, "uring" | "pipe");
         ensure!(is_kept || body.len() < LARGE, "{} bytes of a file that was cut", body.len());
         let mut pairs = body.iter().zip(bytes(LARGE));
         ensure!(pairs.all(|(got, want)| got == want || *got == 0), "bytes that were never there");
@@ -145,8 +145,8 @@ fn a_file_cut_in_mid_transfer_ends_its_connection_only() {
 fn a_drain_finishes_what_is_in_flight() {
     let whole = Digest { sha256: digest(bytes(LARGE)), len: LARGE as u64 };
     let site = Site::new(&[LARGE]);
-    PIPE.examine(|subject| {
-        let mut server = PIPE.start(subject, site.path())?;
+    PIPE.for_each_combination(|combination| {
+        let mut server = PIPE.start(combination, site.path())?;
         let transfers = (0..3).map(|_| begin(&server, &get(&large()))).collect::<anyhow::Result<Vec<_>>>()?;
         server.drain_with_transfers(transfers, whole, || Ok(()))
     });
@@ -156,7 +156,7 @@ fn a_drain_finishes_what_is_in_flight() {
 #[test]
 fn idle_files_leave_and_come_back() {
     let setup = Setup { args: &["--threads", "1", "--idle-evict", "200ms"], drivers: &[DriverKind::DEFAULT], ..ALL };
-    setup.serve(Site::new(&[26_510]).path(), |server, _| {
+    setup.for_each_server(Site::new(&[26_510]).path(), |server, _| {
         for _ in 0..3 {
             let mut client = Http::connect(server.address())?;
             ensure!(client.get("/26510")?.body == bytes(26_510), "wrong bytes");

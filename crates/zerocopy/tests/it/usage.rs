@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::ensure;
 use testkit::{DriverKind, Finished, Server, http::Http, run_to_end};
 
-use crate::bench::{ALL, EXE, STRATEGIES, Setup};
+use crate::setup::{ALL, EXE, STRATEGIES, Setup};
 
 /// Runs to the end. The exit status must be `code`, standard output empty, and the error one line.
 fn fails(command: Command, code: i32) -> Finished {
@@ -48,8 +48,8 @@ fn what_cannot_be_served_is_one_line_and_status_1() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
     for (name, why) in [("missing", "No such file or directory"), ("file", "Not a directory")] {
-        ALL.examine(|subject| {
-            let said = fails(ALL.command(subject, &dir.path().join(name)), 1).stderr;
+        ALL.for_each_combination(|combination| {
+            let said = fails(ALL.command(combination, &dir.path().join(name)), 1).stderr;
             ensure!(said.lines().count() == 1 && said.contains(why), "{said}");
             Ok(())
         });
@@ -83,8 +83,8 @@ fn media_types_come_from_a_file() {
     let map = dir.path().join("map");
     std::fs::write(&map, "# comment\napplication/x-first one two\ntext/x-second html\n").unwrap();
     let setup = Setup { drivers: &[DriverKind::DEFAULT], ..ALL };
-    setup.examine(|subject| {
-        let mut command = setup.command(subject, dir.path());
+    setup.for_each_combination(|combination| {
+        let mut command = setup.command(combination, dir.path());
         command.arg("--mime-file").arg(&map);
         let mut server = Server::start_command(command, 1)?;
         let mut client = Http::connect(server.address())?;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::{
-    laws::{self, Use},
+    laws::{self, Operation},
     *,
 };
 
@@ -36,19 +36,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn what_has_been_used_is_spared_once(uses in laws::uses(), limit in 1..12_usize) {
+    fn what_has_been_used_is_spared_once(operations in laws::operations(), limit in 1..12_usize) {
         let cache = LockFree::<Sparse, Item>::new(entries(limit));
         let mut model = Model::default();
-        for (version, one) in uses.iter().enumerate() {
-            match *one {
-                Use::Get(number) => {
+        for (version, operation) in operations.iter().enumerate() {
+            match *operation {
+                Operation::Get(number) => {
                     prop_assert_eq!(cache.get(&id(number)).map(|item| item.version), model.get(number));
                 }
-                Use::Insert { number, .. } => {
+                Operation::Insert { number, .. } => {
                     prop_assert!(cache.insert(&id(number), Item::new(version as u64, 1, 0)));
                     model.insert(number, version as u64, limit);
                 }
-                Use::Remove(number) => {
+                Operation::Remove(number) => {
                     cache.remove_if(&id(number), |_| true);
                     model.0.retain(|(other, ..)| *other != number);
                 }
@@ -84,7 +84,7 @@ fn repeated_replacement_does_not_fill_the_queue() {
     let cache = LockFree::<Std, Item>::new(entries(1_000));
     for version in 0..10_000 {
         assert!(cache.insert(&id(version % 10), Item::new(version, 10, 0)));
-        assert!(cache.places() <= 2 * 10 + 100, "{} places for 10 entries", cache.places());
+        assert!(cache.queued() <= 2 * 10 + 100, "{} nodes queued for 10 entries", cache.queued());
     }
     assert_eq!((cache.used().entries, cache.evicted()), (10, 0));
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[derive(Clone, Debug)]
-pub(super) enum Use {
+pub(super) enum Operation {
     Get(u64),
     Insert {
         number: u64,
@@ -19,14 +19,14 @@ pub(super) enum Use {
     Remove(u64),
 }
 
-pub(super) fn uses() -> impl Strategy<Value = Vec<Use>> {
+pub(super) fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let insert = (0..24_u64, prop_oneof![9 => 0..400_usize, 1 => 0..5_000_usize], 0..5_usize);
     let one = prop_oneof![
-        4 => (0..24_u64).prop_map(Use::Get),
-        4 => insert.prop_map(|(number, bytes, descriptors)| Use::Insert {
+        4 => (0..24_u64).prop_map(Operation::Get),
+        4 => insert.prop_map(|(number, bytes, descriptors)| Operation::Insert {
             number, bytes, descriptors: descriptors.saturating_sub(2)
         }),
-        1 => (0..24_u64).prop_map(Use::Remove),
+        1 => (0..24_u64).prop_map(Operation::Remove),
     ];
     proptest::collection::vec(one, 0..200)
 }
@@ -45,18 +45,22 @@ fn is_within(used: &Usage, limits: &CacheLimits) -> bool {
 
 /// Checks the laws: a cache gets what was inserted last or nothing, stays within every limit, knows its cost, and drops what
 /// it does not keep.
-fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimits) -> Result<(), TestCaseError> {
+fn keep_to_the_laws<C: Cache<Item>>(
+    name: &str,
+    operations: &[Operation],
+    limits: CacheLimits,
+) -> Result<(), TestCaseError> {
     let live = Live::default();
     let cache = C::new(limits);
     let mut last: HashMap<u64, Item> = HashMap::new();
-    for (version, one) in uses.iter().enumerate() {
-        match *one {
-            Use::Get(number) => {
+    for (version, operation) in operations.iter().enumerate() {
+        match *operation {
+            Operation::Get(number) => {
                 let found = cache.get(&id(number)).map(|item| item.version);
                 let expected = last.get(&number).map(|item| item.version);
                 prop_assert!(found.is_none() || found == expected, "{} has {:?} for {:?}", name, found, expected);
             }
-            Use::Insert { number, bytes, descriptors } => {
+            Operation::Insert { number, bytes, descriptors } => {
                 let item = Item::new(version as u64, bytes, descriptors);
                 let is_kept = cache.insert(&id(number), item.clone().counted(&live));
                 let fits_alone = is_within(&Usage::of_entry(&id(number), &item), &limits);
@@ -64,7 +68,7 @@ fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimit
                 prop_assert_eq!(cache.get(&id(number)).is_some(), is_kept);
                 last.insert(number, item);
             }
-            Use::Remove(number) => {
+            Operation::Remove(number) => {
                 let is_stale = |item: &Item| item.version.is_multiple_of(2);
                 let was_there = cache.get(&id(number));
                 let is_removed = cache.remove_if(&id(number), is_stale);
@@ -86,8 +90,8 @@ fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimit
 }
 
 /// Checks the laws for the table of caches, in which nothing is returned.
-fn keep<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimits) {
-    if let Err(error) = keep_to_the_laws::<C>(name, uses, limits) {
+fn keep<C: Cache<Item>>(name: &str, operations: &[Operation], limits: CacheLimits) {
+    if let Err(error) = keep_to_the_laws::<C>(name, operations, limits) {
         panic!("{error}");
     }
 }
@@ -96,8 +100,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn every_cache_keeps_to_the_laws(uses in uses(), limits in limits()) {
-        every_cache!(keep(&uses, limits));
+    fn every_cache_keeps_to_the_laws(operations in operations(), limits in limits()) {
+        every_cache!(keep(&operations, limits));
         let nothing: &NoCache = &Cache::<Item>::new(limits);
         assert!(!nothing.insert(&id(1), Item::new(1, 0, 0)));
         assert!(Cache::<Item>::get(nothing, &id(1)).is_none());
@@ -107,13 +111,13 @@ proptest! {
     /// It holds as many of the last ids as there is room for, in the order of their insertion, duplicates included, and no
     /// value.
     #[test]
-    fn the_order_of_use_holds_the_last_ids_and_no_values(uses in uses(), limits in limits()) {
+    fn the_order_of_use_holds_the_last_ids_and_no_values(operations in operations(), limits in limits()) {
         let live = Live::default();
         let order: UseOrder = Cache::<Item>::new(limits);
         let mut model: Vec<u64> = Vec::new();
         let mut uses_in_all = 0;
-        for (version, one) in uses.iter().enumerate() {
-            let Use::Insert { number, bytes, descriptors } = *one else { continue };
+        for (version, operation) in operations.iter().enumerate() {
+            let Operation::Insert { number, bytes, descriptors } = *operation else { continue };
             let item = Item::new(version as u64, bytes, descriptors);
             prop_assert!(!order.insert(&id(number), item.counted(&live)));
             prop_assert!(Cache::<Item>::get(&order, &id(number)).is_none());
@@ -138,11 +142,11 @@ proptest! {
 
     /// It keeps what fits beside the entries that are there, and nothing else.
     #[test]
-    fn a_refusing_cache_keeps_what_came_first(uses in uses(), limits in limits()) {
-        let cache = Refusing::<Hashbrown, Item>::new(limits);
+    fn a_cache_without_eviction_keeps_what_came_first(operations in operations(), limits in limits()) {
+        let cache = NoEviction::<Hashbrown, Item>::new(limits);
         let mut model: HashMap<u64, Item> = HashMap::new();
-        for (version, one) in uses.iter().enumerate() {
-            let Use::Insert { number, bytes, descriptors } = *one else { continue };
+        for (version, operation) in operations.iter().enumerate() {
+            let Operation::Insert { number, bytes, descriptors } = *operation else { continue };
             let item = Item::new(version as u64, bytes, descriptors);
             model.remove(&number);
             let mut after = Usage::of_entry(&id(number), &item);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{
-    laws::{self, Use},
+    laws::{self, Operation},
     *,
 };
 
@@ -57,17 +57,19 @@ impl Model {
     }
 }
 
-fn agree<M: Maps>(uses: &[Use], limits: CacheLimits) -> Result<(), TestCaseError> {
+fn agree<M: MapFamily>(operations: &[Operation], limits: CacheLimits) -> Result<(), TestCaseError> {
     let cache = MutexLru::<M, Item>::new(limits);
     let mut model = Model { order: Vec::new(), limits, evicted: 0 };
-    for (version, one) in uses.iter().enumerate() {
-        match *one {
-            Use::Get(number) => prop_assert_eq!(cache.get(&id(number)).map(|item| item.version), model.get(number)),
-            Use::Insert { number, bytes, descriptors } => {
+    for (version, operation) in operations.iter().enumerate() {
+        match *operation {
+            Operation::Get(number) => {
+                prop_assert_eq!(cache.get(&id(number)).map(|item| item.version), model.get(number))
+            }
+            Operation::Insert { number, bytes, descriptors } => {
                 let item = Item::new(version as u64, bytes, descriptors);
                 prop_assert_eq!(cache.insert(&id(number), item.clone()), model.insert(number, item));
             }
-            Use::Remove(number) => {
+            Operation::Remove(number) => {
                 let is_stale = model.order.iter().any(|(other, item)| *other == number && item.version % 2 == 0);
                 prop_assert_eq!(cache.remove_if(&id(number), |item| item.version % 2 == 0), is_stale);
                 if is_stale {
@@ -84,9 +86,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn the_mutex_cache_evicts_in_the_exact_order_of_use(uses in laws::uses(), limits in laws::limits()) {
-        agree::<Std>(&uses, limits)?;
-        agree::<Hashbrown>(&uses, limits)?;
-        agree::<Sparse>(&uses, limits)?;
+    fn the_mutex_cache_evicts_in_the_exact_order_of_use(operations in laws::operations(), limits in laws::limits()) {
+        agree::<Std>(&operations, limits)?;
+        agree::<Hashbrown>(&operations, limits)?;
+        agree::<Sparse>(&operations, limits)?;
     }
 }

@@ -35,7 +35,7 @@ impl Item {
     }
 }
 
-impl Weigh for Item {
+impl Footprint for Item {
     fn bytes(&self) -> usize {
         self.bytes
     }
@@ -87,7 +87,7 @@ macro_rules! every_cache {
         every_cache!(@map Sparse, $law $arguments);
     };
     (@map $map:ident, $law:ident $arguments:tt) => {
-        every_cache!(@cache Refusing<$map, Item>, $law $arguments);
+        every_cache!(@cache NoEviction<$map, Item>, $law $arguments);
         every_cache!(@cache MutexLru<$map, Item>, $law $arguments);
         every_cache!(@cache LockFree<$map, Item>, $law $arguments);
     };

@@ -71,7 +71,7 @@ fn keep<P: Primitives>(cache: &Modelled<P>, number: u64) {
 }
 
 #[test]
-fn model_two_threads_compete_for_a_place() {
+fn model_two_threads_compete_for_room() {
     compete::<Model>();
 }
 

@@ -15,7 +15,7 @@ use testkit::{Client, Content, Server};
 
 use crate::{
     common::{Collection, frame},
-    process::bench::{FRAMED, ORIGINAL, Setup, head},
+    process::setup::{FRAMED, ORIGINAL, Setup, head},
 };
 
 const READERS: usize = 3;
@@ -32,7 +32,7 @@ const VERSIONS: usize = 8;
 const ID: &str = "CHANGING";
 
 /// Looks at the file each time, so that no old version comes from memory.
-const LOOKING: Setup = Setup { at_once: 4, args: &["--revalidate", "0s"], ..FRAMED };
+const LOOKING: Setup = Setup { concurrency: 4, args: &["--revalidate", "0s"], ..FRAMED };
 
 /// The bytes of a version, which repeat nowhere.
 fn version(noise: &[u8], number: usize) -> &[u8] {
@@ -76,7 +76,7 @@ fn read_originals(server: &Server, noise: &[u8], is_over: &AtomicBool, bodies: &
 fn under_load(setup: Setup, change: impl Fn(&Path, &[u8], usize) -> anyhow::Result<()> + Sync) {
     let noise = Content::new(LEN + VERSIONS * STEP).unwrap();
     let noise = noise.bytes();
-    setup.examine(|driver| {
+    setup.for_each_driver(|driver| {
         let collection = Collection::empty(LayoutKind::Flat);
         collection.write(ID, version(noise, 0));
         let mut server = setup.start(driver, &collection.root)?;
@@ -129,7 +129,7 @@ fn a_document_replaced_under_load_is_always_one_whole_version() {
 #[test]
 fn a_document_cut_under_load_is_never_whole_with_wrong_bytes() {
     let original = Setup { protocol: ORIGINAL.protocol, ..LOOKING };
-    for setup in [LOOKING, original, Setup { at_once: 4, ..FRAMED }] {
+    for setup in [LOOKING, original, Setup { concurrency: 4, ..FRAMED }] {
         under_load(setup, |path, noise, count| match count % 4 {
             0 => replace(path, version(noise, count)),
             1 => Ok(fs::File::options().write(true).open(path)?.set_len(CUT as u64)?),

@@ -9,7 +9,7 @@ use wire::file::Status;
 
 use crate::{
     common::{Collection, DOCUMENTS, contents},
-    process::bench::{EXE, ORIGINAL, Setup},
+    process::setup::{EXE, ORIGINAL, Setup},
 };
 
 fn import(layout: LayoutKind, directory: &Path, database: &Path) -> testkit::Finished {

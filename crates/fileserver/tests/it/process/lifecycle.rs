@@ -11,7 +11,7 @@ use wire::file::Status;
 
 use crate::{
     common::{Collection, DOCUMENTS, contents},
-    process::bench::{EXE, FRAMED, ORIGINAL, Setup, metric, metrics_address},
+    process::setup::{EXE, FRAMED, ORIGINAL, Setup, metric, metrics_address},
 };
 
 fn serves(setup: Setup, address: &Address) -> anyhow::Result<()> {
@@ -24,7 +24,7 @@ fn serves(setup: Setup, address: &Address) -> anyhow::Result<()> {
 #[test]
 fn several_addresses_are_served_alike() {
     let collection = Collection::new(LayoutKind::Flat);
-    ORIGINAL.examine(|driver| {
+    ORIGINAL.for_each_driver(|driver| {
         let socket = collection.outside().join(format!("{driver}.sock"));
         let mut command = ORIGINAL.command(driver, &collection.root);
         command.args(["--listen", "[::1]:0", "--listen", &format!("unix:{}", socket.display())]);
@@ -41,7 +41,7 @@ fn several_addresses_are_served_alike() {
 #[test]
 fn metrics_count_what_was_answered() {
     let collection = Collection::new(LayoutKind::Flat);
-    FRAMED.examine(|driver| {
+    FRAMED.for_each_driver(|driver| {
         let metrics = metrics_address(collection.outside());
         let mut command = FRAMED.command(driver, &collection.root);
         command.args(["--metrics", &metrics.to_string()]);
@@ -80,7 +80,7 @@ fn metrics_count_what_was_answered() {
 #[test]
 fn every_flag_reads_an_environment_variable() {
     let collection = Collection::new(LayoutKind::Tree);
-    FRAMED.examine(|driver| {
+    FRAMED.for_each_driver(|driver| {
         let mut command = Command::new(EXE);
         command.env("FILESERVER_LISTEN", "127.0.0.1:0").env("FILESERVER_DRIVER", driver.name());
         command.env("FILESERVER_PROTOCOL", "framed").env("FILESERVER_LAYOUT", "tree").env("FILESERVER_THREADS", "1");
@@ -160,7 +160,7 @@ fn the_four_rows_of_the_originals_table_hold() {
 #[test]
 fn aliases_of_the_original_are_understood_on_every_driver() {
     let collection = Collection::new(LayoutKind::Zotero);
-    ORIGINAL.examine(|driver| {
+    ORIGINAL.for_each_driver(|driver| {
         for words in ["-r khash -c lockfree -m sparsehash -f sendfile", "-r slab -m none -f fs", "-c none -m khash"] {
             let mut command = Command::new(EXE);
             command.args(["-l", driver.name(), "--listen", "127.0.0.1:0", "--threads", "1"]).args(words.split(' '));

@@ -10,7 +10,7 @@ use wire::file::Status;
 
 use crate::{
     common::{Collection, DOCUMENTS, contents, frame},
-    process::bench::{ALL, FRAMED, ORIGINAL, Setup, reply},
+    process::setup::{ALL, FRAMED, ORIGINAL, Setup, reply},
 };
 
 fn whole(number: usize) -> (Status, Vec<u8>) {
@@ -22,7 +22,7 @@ fn whole(number: usize) -> (Status, Vec<u8>) {
 fn every_driver_serves_both_protocols_from_both_back_ends() {
     let collection = Collection::new(LayoutKind::Flat);
     for setup in ALL {
-        setup.serve(&collection, |server| {
+        setup.for_each_server(&collection, |server| {
             for _ in 0..2 {
                 for (number, (id, _)) in DOCUMENTS.iter().enumerate() {
                     let got = setup.get(server.address(), id.as_bytes())?;
@@ -40,7 +40,7 @@ fn every_driver_serves_both_protocols_from_both_back_ends() {
 fn replies_do_not_depend_on_how_requests_are_torn() {
     let collection = Collection::new(LayoutKind::Flat);
     for setup in ALL {
-        setup.serve(&collection, |server| {
+        setup.for_each_server(&collection, |server| {
             for (number, (id, _)) in DOCUMENTS.iter().enumerate().skip(2) {
                 let request = match setup.protocol {
                     ProtocolKind::Original => id.as_bytes().to_vec(),
@@ -66,7 +66,7 @@ fn replies_do_not_depend_on_how_requests_are_torn() {
 fn pipelined_requests_are_answered_in_order() {
     let collection = Collection::new(LayoutKind::Flat);
     for setup in ALL.into_iter().filter(|setup| setup.protocol == ProtocolKind::Framed) {
-        setup.serve(&collection, |server| {
+        setup.for_each_server(&collection, |server| {
             let picks: Vec<usize> = (0..400).map(|n| n * 7 % (DOCUMENTS.len() - 1)).collect();
             let requests: Vec<u8> = picks.iter().flat_map(|&pick| frame(DOCUMENTS[pick].0.as_bytes())).collect();
             let mut client = Client::connect(server.address())?;
@@ -86,7 +86,7 @@ fn pipelined_requests_are_answered_in_order() {
 fn a_half_closed_client_gets_its_answers() {
     let collection = Collection::new(LayoutKind::Flat);
     for setup in ALL {
-        setup.serve(&collection, |server| {
+        setup.for_each_server(&collection, |server| {
             for number in [2, 5] {
                 let id = DOCUMENTS[number].0.as_bytes();
                 let mut client = Client::connect(server.address())?;
@@ -115,7 +115,7 @@ fn a_half_closed_client_gets_its_answers() {
 fn a_client_that_sends_too_much_gets_every_byte() {
     let collection = Collection::new(LayoutKind::Flat);
     for setup in ALL.into_iter().filter(|setup| setup.protocol == ProtocolKind::Original) {
-        setup.serve(&collection, |server| {
+        setup.for_each_server(&collection, |server| {
             let (id, size) = DOCUMENTS[5];
             for more in [1, 100, 100_000] {
                 let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
@@ -133,7 +133,7 @@ fn a_client_that_sends_too_much_gets_every_byte() {
 fn a_client_that_keeps_sending_gets_every_byte_and_the_end() {
     let collection = Collection::new(LayoutKind::Flat);
     for setup in ALL.into_iter().filter(|setup| setup.protocol == ProtocolKind::Original) {
-        setup.serve(&collection, |server| {
+        setup.for_each_server(&collection, |server| {
             for number in [2, 4, 5] {
                 let (id, size) = DOCUMENTS[number];
                 // Of the last one most has not been sent yet, as its reader has little room.
@@ -156,7 +156,7 @@ fn a_client_that_keeps_sending_gets_every_byte_and_the_end() {
 #[test]
 fn a_malformed_request_is_answered_and_the_connection_ends() {
     let collection = Collection::new(LayoutKind::Flat);
-    ORIGINAL.serve(&collection, |server| {
+    ORIGINAL.for_each_server(&collection, |server| {
         for request in [&b"small002"[..], b"\0\0\0\0\0\0\0\0", b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"] {
             let mut client = Client::connect(server.address())?;
             client.send(request)?;
@@ -164,7 +164,7 @@ fn a_malformed_request_is_answered_and_the_connection_ends() {
         }
         Ok(())
     });
-    FRAMED.serve(&collection, |server| {
+    FRAMED.for_each_server(&collection, |server| {
         for lost in [&[0_u8, 0][..], &[4, 1, 7], b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"] {
             let mut client = Client::connect(server.address())?;
             client.send(&[&frame(b"a\0b"), &frame(b"MISSING9"), lost].concat())?;
@@ -186,7 +186,7 @@ fn half_a_request_and_none_have_their_deadlines() {
         (ORIGINAL, &b"SMAL"[..], vec![0]),
         (FRAMED, b"\0\x08SM", vec![Status::Malformed.byte(), 0, 0, 0, 0, 0, 0, 0, 0]),
     ] {
-        Setup { args: ARGS, ..setup }.serve(&collection, |server| {
+        Setup { args: ARGS, ..setup }.for_each_server(&collection, |server| {
             let mut silent = Client::connect(server.address())?;
             let mut halting = Client::connect(server.address())?;
             halting.send(half)?;

@@ -9,7 +9,7 @@ use testkit::{Client, Digest, ResourceCounts, Server, digest, eventually};
 
 use crate::{
     common::{Collection, contents, frame, settle},
-    process::bench::{ALL, FRAMED, ORIGINAL, Setup, head, metric, metrics_address},
+    process::setup::{ALL, FRAMED, ORIGINAL, Setup, head, metric, metrics_address},
 };
 
 /// Size of a file that exceeds the buffers of one connection, so that a transfer can be stopped in the middle.
@@ -45,7 +45,7 @@ fn begin(setup: Setup, server: &Server) -> anyhow::Result<Client> {
 fn a_slow_reader_gets_every_byte() {
     let (collection, whole) = collection();
     for setup in ALL {
-        setup.serve(&collection, |server| {
+        setup.for_each_server(&collection, |server| {
             let got = begin(setup, server)?.digest(64 << 10, Duration::from_millis(1))?;
             ensure!(got == whole, "{} bytes, or wrong ones", got.len);
             Ok(())
@@ -57,8 +57,8 @@ fn a_slow_reader_gets_every_byte() {
 fn resets_in_mid_transfer_leave_nothing_behind() {
     let (collection, _) = collection();
     for setup in [ORIGINAL, FRAMED] {
-        let (content, setup) = (setup.content(&collection), Setup { at_once: 2, ..setup });
-        setup.examine(|driver| {
+        let (content, setup) = (setup.content(&collection), Setup { concurrency: 2, ..setup });
+        setup.for_each_driver(|driver| {
             let metrics = metrics_address(collection.outside());
             let mut command = setup.command(driver, &content);
             command.args(["--metrics", &metrics.to_string()]);
@@ -93,7 +93,7 @@ fn a_drain_finishes_what_is_in_flight() {
     let (collection, whole) = collection();
     for setup in ALL {
         let content = setup.content(&collection);
-        setup.examine(|driver| {
+        setup.for_each_driver(|driver| {
             let mut server = setup.start(driver, &content)?;
             let address = server.address().clone();
             let mut idle = Client::connect(&address)?;

@@ -4,7 +4,7 @@ use std::{net::TcpListener, path::Path, process::Command};
 
 use testkit::{DriverKind, expect_failure, run_to_end};
 
-use crate::process::bench::{EXE, ORIGINAL};
+use crate::process::setup::{EXE, ORIGINAL};
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(EXE);
@@ -40,7 +40,7 @@ fn a_busy_port_is_one_line_and_status_1() {
     let tree = tempfile::tempdir().unwrap();
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let busy = holder.local_addr().unwrap().to_string();
-    ORIGINAL.examine(|driver| {
+    ORIGINAL.for_each_driver(|driver| {
         let mut command = command(&["--driver", driver.name(), "--listen", &busy]);
         command.arg(tree.path());
         let said = expect_failure(command, 1).stderr;

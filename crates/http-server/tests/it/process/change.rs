@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, ensure};
 use testkit::{DriverKind, Server};
 
-use crate::process::bench::{Http, PLAIN, Setup, content, get};
+use crate::process::setup::{Http, PLAIN, Setup, content, get};
 
 const READERS: usize = 3;
 /// Whole ones that the readers must have seen before the file stops changing, and how often it changes at least.
@@ -26,7 +26,7 @@ const STEP: usize = 64;
 const VERSIONS: usize = 8;
 
 /// Looks at the file each time, so that no old version comes from memory.
-const LOOKING: Setup = Setup { at_once: 4, args: &["--threads", "1", "--revalidate", "0s"], ..PLAIN };
+const LOOKING: Setup = Setup { concurrency: 4, args: &["--threads", "1", "--revalidate", "0s"], ..PLAIN };
 
 /// The bytes of a version, which repeat nowhere.
 fn version(noise: &[u8], number: usize) -> &[u8] {
@@ -86,7 +86,7 @@ fn under_load(setup: Setup, change: impl Fn(&Path, &[u8], usize) -> anyhow::Resu
         })?;
         server.drain()
     };
-    setup.examine(|driver| examine(driver).context("under load"));
+    setup.for_each_driver(|driver| examine(driver).context("under load"));
 }
 
 fn replace(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
@@ -103,7 +103,7 @@ fn a_file_replaced_under_load_is_always_one_whole_version() {
 /// With the cache's usual interval, in which it may still hold the descriptor of a file that has become shorter.
 #[test]
 fn a_file_truncated_under_load_is_never_whole_with_wrong_bytes() {
-    for setup in [LOOKING, Setup { at_once: 4, ..PLAIN }] {
+    for setup in [LOOKING, Setup { concurrency: 4, ..PLAIN }] {
         under_load(setup, |path, noise, count| match count % 3 {
             0 => replace(path, version(noise, count)),
             1 => Ok(fs::File::options().write(true).open(path)?.set_len(CUT as u64)?),

@@ -5,10 +5,10 @@ use std::{path::Path, process::Command};
 use anyhow::{Context, ensure};
 use testkit::{Server, installed_program, run_to_end, workspace_program};
 
-use crate::process::bench::{EXE, Http, PLAIN, Setup, content};
+use crate::process::setup::{EXE, Http, PLAIN, Setup, content};
 
 /// Number of loads at the same time, each with a program of its own, on machines with few processors.
-const LOADED: Setup = Setup { at_once: 1, ..PLAIN };
+const LOADED: Setup = Setup { concurrency: 1, ..PLAIN };
 
 /// Runs a client to its successful end. Returns its output.
 fn run(program: &Path, args: &[&str]) -> anyhow::Result<String> {
@@ -40,7 +40,7 @@ fn curl_is_served() {
     let Some(curl) = installed_program("curl").unwrap() else { return };
     let curl = |args: &[&str]| run(&curl, &[&["-q", "-sS", "--noproxy", "*", "--max-time", "30"], args].concat());
     let tree = tree();
-    PLAIN.serve(tree.path(), |server, driver| {
+    PLAIN.for_each_server(tree.path(), |server, driver| {
         let (small, middle) = (url(server, "/small.txt"), url(server, "/middle.txt"));
         let head = curl(&["-I", &small])?;
         ensure!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("Content-Length: 128\r\n"), "{head}");
@@ -67,7 +67,7 @@ fn curl_gets_parts() {
     let curl = |args: &[&str]| run(&curl, &[&["-q", "-sS", "--noproxy", "*", "--max-time", "30"], args].concat());
     let content = content(3 << 20);
     std::fs::write(content.dir().join("digits.txt"), "0123456789abcdef").unwrap();
-    PLAIN.serve(content.dir(), |server, driver| {
+    PLAIN.for_each_server(content.dir(), |server, driver| {
         let digits = url(server, "/digits.txt");
         ensure!(curl(&["-r", "0-4", "-w", " %{http_code}", &digits])? == "01234 206");
         ensure!(curl(&["-r", "-5", &digits])? == "bcdef");
@@ -90,7 +90,7 @@ fn media_types_come_from_the_map_first() {
     std::fs::write(tree.path().join("page.html"), "<p>").unwrap();
     let map = tree.path().join("mime.types");
     std::fs::write(&map, "types {\n text/x-log\n  log txt;\n}\n").unwrap();
-    PLAIN.examine(|driver| {
+    PLAIN.for_each_driver(|driver| {
         let mut command = PLAIN.command(driver, tree.path());
         command.arg("--mime-file").arg(&map);
         let mut server = Server::start_command(command, 1)?;
@@ -109,7 +109,7 @@ fn media_types_come_from_the_map_first() {
 fn curl_is_served_over_a_unix_socket() {
     let Some(curl) = installed_program("curl").unwrap() else { return };
     let content = content(3 << 20);
-    PLAIN.examine(|driver| {
+    PLAIN.for_each_driver(|driver| {
         let socket = content.dir().join(format!("{driver}.sock")).display().to_string();
         let got = content.dir().join(format!("{driver}.got"));
         let mut command = Command::new(EXE);
@@ -126,7 +126,7 @@ fn curl_is_served_over_a_unix_socket() {
 fn wrk_meets_no_error() {
     let Some(wrk) = installed_program("wrk").unwrap() else { return };
     let tree = tree();
-    LOADED.serve(tree.path(), |server, _| {
+    LOADED.for_each_server(tree.path(), |server, _| {
         for path in ["/small.txt", "/middle.txt"] {
             let report = run(&wrk, &["-t1", "-c32", "-d1s", &url(server, path)])?;
             let requests = report.lines().find_map(|line| line.trim().split_once(" requests in ")?.0.parse().ok());
@@ -141,7 +141,7 @@ fn wrk_meets_no_error() {
 fn ab_sees_no_request_fail() {
     let Some(ab) = installed_program("ab").unwrap() else { return };
     let tree = tree();
-    LOADED.serve(tree.path(), |server, _| {
+    LOADED.for_each_server(tree.path(), |server, _| {
         for (args, kept) in [(&["-k"][..], Some(2_000)), (&[], None)] {
             let url = url(server, "/small.txt");
             let args = [args, &["-q", "-n", "2000", "-c", "16", &url]].concat();
@@ -160,7 +160,7 @@ fn loadgen_verifies_every_byte() {
     let Some(loadgen) = workspace_program(Path::new(EXE), "loadgen").unwrap() else { return };
     let tree = tree();
     let directory = tree.path().display().to_string();
-    LOADED.serve(tree.path(), |server, _| {
+    LOADED.for_each_server(tree.path(), |server, _| {
         for depth in ["1", "8"] {
             let common = ["http", "-n", "2000", "-c", "16", "-t", "1", "-P", depth, "--verify", "sha256"];
             let urls = [url(server, "/small.txt"), url(server, "/middle.txt")];

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use testkit::{ReadBuffer, eventually};
 
-use crate::process::bench::{EVENT_LOOPS, Http, PLAIN, Setup};
+use crate::process::setup::{EVENT_LOOPS, Http, PLAIN, Setup};
 
 /// Limit of the memory for one silent connection, in bytes.
 const RESIDENT_BYTES_MAX: u64 = 2 << 10;
@@ -14,8 +14,8 @@ fn five_thousand_idle_connections_cost_little_memory() {
     const COUNT: usize = 5_000;
     let tree = tempfile::tempdir().unwrap();
     std::fs::write(tree.path().join("a.txt"), "0123456789").unwrap();
-    let setup = Setup { drivers: &EVENT_LOOPS, at_once: 1, ..PLAIN };
-    setup.serve(tree.path(), |server, driver| {
+    let setup = Setup { drivers: &EVENT_LOOPS, concurrency: 1, ..PLAIN };
+    setup.for_each_server(tree.path(), |server, driver| {
         let process = server.process();
         let connect = |i: usize| -> anyhow::Result<Http> {
             let mut client = Http::connect(server.address())?;

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use sys::listen::Address;
 use testkit::{Client, DriverKind, Server, eventually, run_to_end};
 
-use crate::process::bench::{EXE, Http, LARGE, PLAIN, TWO_THREADS, content, get_and_close};
+use crate::process::setup::{EXE, Http, LARGE, PLAIN, TWO_THREADS, content, get_and_close};
 
 fn tree() -> tempfile::TempDir {
     let tree = tempfile::tempdir().unwrap();
@@ -23,7 +23,7 @@ fn serves(address: &Address) -> anyhow::Result<()> {
 #[test]
 fn several_addresses_are_served_alike() {
     let tree = tree();
-    PLAIN.examine(|driver| {
+    PLAIN.for_each_driver(|driver| {
         let socket = tree.path().join(format!("{driver}.sock"));
         let mut command = PLAIN.command(driver, tree.path());
         command.args(["--listen", "[::1]:0", "--listen", &format!("unix:{}", socket.display())]);
@@ -42,7 +42,7 @@ fn two_threads_share_many_connections() {
     // No more than `pool` has workers: it closes idle connections in favour of waiting ones.
     const COUNT: usize = 60;
     let tree = tree();
-    TWO_THREADS.serve(tree.path(), |server, _| {
+    TWO_THREADS.for_each_server(tree.path(), |server, _| {
         let mut clients = (0..COUNT).map(|_| Http::connect(server.address())).collect::<anyhow::Result<Vec<_>>>()?;
         for (i, client) in clients.iter_mut().enumerate() {
             ensure!(client.get("/a.txt")?.body == b"0123456789", "connection {i}");
@@ -54,7 +54,7 @@ fn two_threads_share_many_connections() {
 #[test]
 fn metrics_count_what_was_answered() {
     let tree = tree();
-    PLAIN.examine(|driver| {
+    PLAIN.for_each_driver(|driver| {
         let socket = tree.path().join(format!("{driver}.metrics"));
         let mut command = PLAIN.command(driver, tree.path());
         command.args(["--metrics", &format!("unix:{}", socket.display())]);
@@ -88,7 +88,7 @@ fn metrics_count_what_was_answered() {
 #[test]
 fn every_flag_reads_an_environment_variable() {
     let tree = tree();
-    PLAIN.examine(|driver| {
+    PLAIN.for_each_driver(|driver| {
         let mut command = Command::new(EXE);
         command.env("HTTP_SERVER_LISTEN", "127.0.0.1:0").env("HTTP_SERVER_DRIVER", driver.name());
         command.env("HTTP_SERVER_ROOT", tree.path()).env("HTTP_SERVER_THREADS", "1");

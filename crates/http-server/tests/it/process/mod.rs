@@ -1,11 +1,11 @@
 //! The server as users start it: a process, asked through real sockets, on every driver.
 
-mod bench;
 mod change;
 mod clients;
 mod crowds;
 mod lifecycle;
 mod nginx;
+mod setup;
 mod sockets;
 mod transfers;
 mod usage;

@@ -11,7 +11,7 @@ use testkit::{Client, DriverKind, eventually, http::Response, installed_program}
 
 use crate::{
     common::write,
-    process::bench::{Http, PLAIN},
+    process::setup::{Http, PLAIN},
 };
 
 /// A running nginx; killed when this is dropped.

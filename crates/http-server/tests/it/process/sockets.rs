@@ -5,7 +5,7 @@ use testkit::{Client, DriverKind, http::Response};
 
 use crate::{
     probes::{grow_tree, probes},
-    process::bench::{Http, PLAIN, TWO_THREADS, get},
+    process::setup::{Http, PLAIN, TWO_THREADS, get},
 };
 
 /// The whole table on the default driver, and overlapping parts of it on the others, with one and with two threads.
@@ -16,7 +16,7 @@ fn every_probe_is_answered_as_the_table_says() {
     std::fs::create_dir(&root).unwrap();
     grow_tree(&root);
     for setup in [PLAIN, TWO_THREADS] {
-        setup.serve(&root, |server, driver| {
+        setup.for_each_server(&root, |server, driver| {
             let share = DriverKind::ALL.iter().position(|&kind| kind == driver).unwrap_or_default();
             let is_ours = |index: usize| driver == DriverKind::DEFAULT || !(index + share).is_multiple_of(3);
             for (_, probe) in probes().iter().enumerate().filter(|(index, _)| is_ours(*index)) {
@@ -38,7 +38,7 @@ fn every_probe_is_answered_as_the_table_says() {
 fn a_client_that_sends_byte_by_byte_gets_what_others_get() {
     let tree = tempfile::tempdir().unwrap();
     std::fs::write(tree.path().join("a.txt"), "0123456789").unwrap();
-    PLAIN.serve(tree.path(), |server, _| {
+    PLAIN.for_each_server(tree.path(), |server, _| {
         let mut client = Http::connect(server.address())?;
         let requests = "GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\nHEAD /a.txt HTTP/1.1\r\nHost: h\r\n\r\n";
         for byte in requests.split_inclusive(|_: char| true) {
@@ -56,7 +56,7 @@ fn what_the_client_has_is_not_sent_again() {
     let tree = tempfile::tempdir().unwrap();
     std::fs::write(tree.path().join("small"), "small").unwrap();
     std::fs::write(tree.path().join("large"), vec![b'l'; 300_000]).unwrap();
-    PLAIN.serve(tree.path(), |server, _| {
+    PLAIN.for_each_server(tree.path(), |server, _| {
         for target in ["/small", "/large"] {
             let mut client = Http::connect(server.address())?;
             let full = client.get(target)?;
@@ -89,7 +89,7 @@ fn a_pipeline_is_answered_in_order_after_a_half_close() {
     for file in 0..FILES {
         std::fs::write(tree.path().join(file.to_string()), contents(file)).unwrap();
     }
-    PLAIN.serve(tree.path(), |server, _| {
+    PLAIN.for_each_server(tree.path(), |server, _| {
         let requests: String = (0..200).map(|i| get(&format!("/{}", i % FILES))).collect();
         let mut client = Http::from_client(Client::connect_with_buffer(server.address(), 32 << 10)?)?;
         client.send(&requests)?;

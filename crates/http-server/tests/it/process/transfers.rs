@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use testkit::{Client, Digest, ResourceCounts, Server, digest};
 
-use crate::process::bench::{Http, LARGE, PLAIN, Setup, TWO_THREADS, content, get, get_and_close};
+use crate::process::setup::{Http, LARGE, PLAIN, Setup, TWO_THREADS, content, get, get_and_close};
 
 /// Connects a client with a small receive buffer, which has read the head of the response and nothing of the file yet.
 fn begin(server: &Server, request: &str) -> anyhow::Result<Client> {
@@ -18,7 +18,7 @@ fn begin(server: &Server, request: &str) -> anyhow::Result<Client> {
 fn a_slow_reader_gets_every_byte() {
     let content = content(LARGE);
     let whole = Digest { sha256: digest(content.bytes()), len: LARGE as u64 };
-    TWO_THREADS.serve(content.dir(), |server, _| {
+    TWO_THREADS.for_each_server(content.dir(), |server, _| {
         let got = begin(server, &get_and_close("/content"))?.digest(64 << 10, Duration::from_millis(1))?;
         ensure!(got == whole, "{} bytes, or wrong ones", got.len);
         Ok(())
@@ -28,8 +28,8 @@ fn a_slow_reader_gets_every_byte() {
 #[test]
 fn resets_in_mid_transfer_leave_nothing_behind() {
     let content = content(LARGE);
-    let setup = Setup { at_once: 2, ..PLAIN };
-    setup.serve(content.dir(), |server, _| {
+    let setup = Setup { concurrency: 2, ..PLAIN };
+    setup.for_each_server(content.dir(), |server, _| {
         let round = |count: usize| -> anyhow::Result<()> {
             for _ in 0..count {
                 begin(server, &get("/content").repeat(3))?.reset()?;
@@ -53,7 +53,7 @@ fn a_drain_finishes_what_is_in_flight() {
     let content = content(LARGE);
     let whole = Digest { sha256: digest(content.bytes()), len: LARGE as u64 };
     for setup in [PLAIN, TWO_THREADS] {
-        setup.examine(|driver| {
+        setup.for_each_driver(|driver| {
             let mut server = setup.start(driver, content.dir())?;
             let address = server.address().clone();
             let mut idle = Http::connect(&address)?;

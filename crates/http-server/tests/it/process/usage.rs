@@ -4,7 +4,7 @@ use std::{net::TcpListener, process::Command};
 
 use testkit::expect_failure;
 
-use crate::process::bench::{EXE, PLAIN};
+use crate::process::setup::{EXE, PLAIN};
 
 #[test]
 fn a_missing_directory_is_one_line_and_status_1() {
@@ -12,7 +12,7 @@ fn a_missing_directory_is_one_line_and_status_1() {
     std::fs::write(tree.path().join("file"), "").unwrap();
     for (name, why) in [("missing", "No such file or directory"), ("file", "Not a directory")] {
         let root = tree.path().join(name);
-        PLAIN.examine(|driver| {
+        PLAIN.for_each_driver(|driver| {
             let finished = expect_failure(PLAIN.command(driver, &root), 1);
             let begins = format!("error: cannot serve {}: ", root.display());
             let said = &finished.stderr;
@@ -28,7 +28,7 @@ fn a_busy_port_is_one_line_and_status_1() {
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let busy = holder.local_addr().unwrap().to_string();
     for threads in ["1", "2"] {
-        PLAIN.examine(|driver| {
+        PLAIN.for_each_driver(|driver| {
             let mut command = Command::new(EXE);
             command.args(["--driver", driver.name(), "--threads", threads, "--listen", &busy, "-d"]).arg(tree.path());
             let said = expect_failure(command, 1).stderr;

@@ -20,55 +20,64 @@ pub(crate) struct Setup {
     pub(crate) strategies: &'static [&'static str],
     pub(crate) drivers: &'static [DriverKind],
     /// Number of servers that are tested at the same time.
-    pub(crate) at_once: usize,
+    pub(crate) concurrency: usize,
     /// Arguments beside strategy, driver, address and directory.
     pub(crate) args: &'static [&'static str],
 }
 
 pub(crate) const ALL: Setup =
-    Setup { strategies: STRATEGIES, drivers: DriverKind::ALL, at_once: 7, args: &["--threads", "1"] };
+    Setup { strategies: STRATEGIES, drivers: DriverKind::ALL, concurrency: 7, args: &["--threads", "1"] };
 pub(crate) const PIPE: Setup = Setup { strategies: &["pipe"], ..ALL };
 /// One server, for laws that do not depend on how bytes are moved.
 pub(crate) const ONE: Setup = Setup { strategies: &["auto"], drivers: &[DriverKind::DEFAULT], ..ALL };
 
 /// One of the combinations.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject {
+pub(crate) struct Combination {
     pub(crate) strategy: &'static str,
     pub(crate) driver: DriverKind,
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for Combination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {}", self.strategy, self.driver)
     }
 }
 
 impl Setup {
-    pub(crate) fn command(self, subject: Subject, root: &Path) -> Command {
+    pub(crate) fn command(self, combination: Combination, root: &Path) -> Command {
         let mut command = Command::new(EXE);
-        command.args(["--strategy", subject.strategy, "--driver", subject.driver.name(), "--listen", "127.0.0.1:0"]);
+        command.args([
+            "--strategy",
+            combination.strategy,
+            "--driver",
+            combination.driver.name(),
+            "--listen",
+            "127.0.0.1:0",
+        ]);
         command.args(self.args).arg(root);
         command
     }
 
-    pub(crate) fn start(self, subject: Subject, root: &Path) -> anyhow::Result<Server> {
-        Server::start_command(self.command(subject, root), 1)
+    pub(crate) fn start(self, combination: Combination, root: &Path) -> anyhow::Result<Server> {
+        Server::start_command(self.command(combination, root), 1)
     }
 
     /// Tests the law on every combination; failures name them.
-    pub(crate) fn examine(self, law: impl Fn(Subject) -> anyhow::Result<()> + Sync) {
-        let drivers = |&strategy| self.drivers.iter().map(move |&driver| Subject { strategy, driver });
-        let subjects: Vec<_> = self.strategies.iter().flat_map(drivers).collect();
-        check_each(&subjects, self.at_once, |&subject| law(subject).with_context(|| subject.to_string()));
+    pub(crate) fn for_each_combination(self, law: impl Fn(Combination) -> anyhow::Result<()> + Sync) {
+        let drivers = |&strategy| self.drivers.iter().map(move |&driver| Combination { strategy, driver });
+        let combinations: Vec<_> = self.strategies.iter().flat_map(drivers).collect();
+        check_each(&combinations, self.concurrency, |&combination| {
+            law(combination).with_context(|| combination.to_string())
+        });
     }
 
     /// Tests the law on a server of every combination, which must then still run and drain.
-    pub(crate) fn serve(self, root: &Path, law: impl Fn(&Server, Subject) -> anyhow::Result<()> + Sync) {
+    pub(crate) fn for_each_server(self, root: &Path, law: impl Fn(&Server, Combination) -> anyhow::Result<()> + Sync) {
         settle();
-        self.examine(|subject| {
-            let mut server = self.start(subject, root)?;
-            law(&server, subject).map_err(|error| anyhow!("{error:#}\n  it said: {}", server.stderr()))?;
+        self.for_each_combination(|combination| {
+            let mut server = self.start(combination, root)?;
+            law(&server, combination).map_err(|error| anyhow!("{error:#}\n  it said: {}", server.stderr()))?;
             server.drain()
         });
     }

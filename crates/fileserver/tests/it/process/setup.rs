@@ -26,11 +26,16 @@ pub(crate) struct Setup {
     /// Arguments beside driver, address, protocol, back end and content.
     pub(crate) args: &'static [&'static str],
     /// Number of drivers that are tested at the same time.
-    pub(crate) at_once: usize,
+    pub(crate) concurrency: usize,
 }
 
-pub(crate) const ORIGINAL: Setup =
-    Setup { protocol: ProtocolKind::Original, backend: BackendKind::Filesystem, threads: "1", args: &[], at_once: 7 };
+pub(crate) const ORIGINAL: Setup = Setup {
+    protocol: ProtocolKind::Original,
+    backend: BackendKind::Filesystem,
+    threads: "1",
+    args: &[],
+    concurrency: 7,
+};
 pub(crate) const FRAMED: Setup = Setup { protocol: ProtocolKind::Framed, ..ORIGINAL };
 /// Both protocols in front of both back ends.
 pub(crate) const ALL: [Setup; 4] = [
@@ -66,15 +71,15 @@ impl Setup {
     }
 
     /// Tests the law on every driver; failures name them.
-    pub(crate) fn examine(self, law: impl Fn(DriverKind) -> anyhow::Result<()> + Sync) {
+    pub(crate) fn for_each_driver(self, law: impl Fn(DriverKind) -> anyhow::Result<()> + Sync) {
         let named = |driver: DriverKind| format!("{driver}, {}, {}", self.protocol, self.backend);
-        check_each(DriverKind::ALL, self.at_once, |&driver| law(driver).with_context(|| named(driver)));
+        check_each(DriverKind::ALL, self.concurrency, |&driver| law(driver).with_context(|| named(driver)));
     }
 
     /// Tests the law on a server on every driver, which must then still run and drain.
-    pub(crate) fn serve(self, collection: &Collection, law: impl Fn(&Server) -> anyhow::Result<()> + Sync) {
+    pub(crate) fn for_each_server(self, collection: &Collection, law: impl Fn(&Server) -> anyhow::Result<()> + Sync) {
         let content = self.content(collection);
-        self.examine(|driver| {
+        self.for_each_driver(|driver| {
             let mut server = self.start(driver, &content)?;
             law(&server).map_err(|error| anyhow!("{error:#}\n  it said: {}", server.stderr()))?;
             server.drain()

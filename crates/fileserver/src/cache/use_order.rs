@@ -24,7 +24,7 @@ struct List {
 }
 
 impl<V: Value> Cache<V> for UseOrder {
-    const KEEPS: bool = false;
+    const CAN_HIT: bool = false;
 
     fn new(limits: CacheLimits) -> Self {
         Self { list: Mutex::default(), limits }

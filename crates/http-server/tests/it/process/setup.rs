@@ -18,12 +18,12 @@ pub(crate) static EVENT_LOOPS: LazyLock<Vec<DriverKind>> =
 pub(crate) struct Setup {
     pub(crate) drivers: &'static [DriverKind],
     /// Number of drivers that are tested at the same time.
-    pub(crate) at_once: usize,
+    pub(crate) concurrency: usize,
     /// Arguments beside driver, address and directory.
     pub(crate) args: &'static [&'static str],
 }
 
-pub(crate) const PLAIN: Setup = Setup { drivers: DriverKind::ALL, at_once: 7, args: &["--threads", "1"] };
+pub(crate) const PLAIN: Setup = Setup { drivers: DriverKind::ALL, concurrency: 7, args: &["--threads", "1"] };
 pub(crate) const TWO_THREADS: Setup = Setup { args: &["--threads", "2"], ..PLAIN };
 
 impl Setup {
@@ -38,13 +38,13 @@ impl Setup {
     }
 
     /// Tests the law on every driver; failures name them.
-    pub(crate) fn examine(self, law: impl Fn(DriverKind) -> anyhow::Result<()> + Sync) {
-        check_each(self.drivers, self.at_once, |&driver| law(driver).with_context(|| driver.name()));
+    pub(crate) fn for_each_driver(self, law: impl Fn(DriverKind) -> anyhow::Result<()> + Sync) {
+        check_each(self.drivers, self.concurrency, |&driver| law(driver).with_context(|| driver.name()));
     }
 
     /// Tests the law on a server on every driver, which must then still run and drain.
-    pub(crate) fn serve(self, root: &Path, law: impl Fn(&Server, DriverKind) -> anyhow::Result<()> + Sync) {
-        self.examine(|driver| {
+    pub(crate) fn for_each_server(self, root: &Path, law: impl Fn(&Server, DriverKind) -> anyhow::Result<()> + Sync) {
+        self.for_each_driver(|driver| {
             let mut server = self.start(driver, root)?;
             law(&server, driver).map_err(|error| anyhow!("{error:#}\n  it said: {}", server.stderr()))?;
             server.drain()

@@ -3,20 +3,20 @@
 use parking_lot::RwLock;
 use wire::file::FileId;
 
-use super::{Cache, CacheLimits, CacheMap, Maps, Usage, Value};
+use super::{Cache, CacheLimits, CacheMap, MapFamily, Usage, Value};
 
 /// Cache that keeps what came first; what does not fit beside it is not kept.
-pub struct Refusing<M: Maps, V: Value> {
+pub struct NoEviction<M: MapFamily, V: Value> {
     contents: RwLock<Contents<M, V>>,
     limits: CacheLimits,
 }
 
-struct Contents<M: Maps, V: Value> {
+struct Contents<M: MapFamily, V: Value> {
     map: M::Map<(FileId, V)>,
     used: Usage,
 }
 
-impl<M: Maps, V: Value> Contents<M, V> {
+impl<M: MapFamily, V: Value> Contents<M, V> {
     fn remove(&mut self, id: &FileId) -> Option<(FileId, V)> {
         let removed = self.map.remove(id)?;
         self.used.subtract(&Usage::of_entry(&removed.0, &removed.1));
@@ -24,7 +24,7 @@ impl<M: Maps, V: Value> Contents<M, V> {
     }
 }
 
-impl<M: Maps, V: Value> Cache<V> for Refusing<M, V> {
+impl<M: MapFamily, V: Value> Cache<V> for NoEviction<M, V> {
     fn new(limits: CacheLimits) -> Self {
         let contents = Contents { map: M::Map::default(), used: Usage::default() };
         Self { contents: RwLock::new(contents), limits }
