@@ -54,23 +54,23 @@ impl Compression {
         }
     }
 
-    /// Appends the compressed value to `kept` if it is at most `max` bytes long.
-    fn compress(self, value: &[u8], max: usize, kept: &mut Vec<u8>) -> Option<()> {
+    /// Appends the compressed value to `encoded` if it is at most `max` bytes long.
+    fn compress(self, value: &[u8], max: usize, encoded: &mut Vec<u8>) -> Option<()> {
         match self {
             Self::None => None,
-            Self::Gzip => Gzip::compress(value, max, kept),
-            Self::Lz4 => Lz4::compress(value, max, kept),
-            Self::Zstd => Zstd::compress(value, max, kept),
+            Self::Gzip => Gzip::compress(value, max, encoded),
+            Self::Lz4 => Lz4::compress(value, max, encoded),
+            Self::Zstd => Zstd::compress(value, max, encoded),
         }
     }
 }
 
 /// Decodes exactly `len` bytes with the algorithm of this number.
-fn decompress(encoding: u8, kept: &[u8], len: usize) -> Result<Vec<u8>, DecodeError> {
+fn decompress(encoding: u8, encoded: &[u8], len: usize) -> Result<Vec<u8>, DecodeError> {
     let value = match encoding {
-        1 => Gzip::decompress(kept, len),
-        2 => Lz4::decompress(kept, len),
-        3 => Zstd::decompress(kept, len),
+        1 => Gzip::decompress(encoded, len),
+        2 => Lz4::decompress(encoded, len),
+        3 => Zstd::decompress(encoded, len),
         _ => return Err(DecodeError::Algorithm),
     };
     value.ok_or(DecodeError::Content)
@@ -147,7 +147,7 @@ impl Codec {
             return (Cow::Borrowed(value), RAW);
         }
         match self.compress(value) {
-            Some(kept) => (Cow::Owned(kept), self.compression.encoding()),
+            Some(encoded) => (Cow::Owned(encoded), self.compression.encoding()),
             None => (Cow::Borrowed(value), RAW),
         }
     }
@@ -155,24 +155,24 @@ impl Codec {
     fn compress(&self, value: &[u8]) -> Option<Vec<u8>> {
         let len = u32::try_from(value.len()).ok()?;
         let max = (value.len() - value.len() / 16).checked_sub(LENGTH_BYTES + 1)?;
-        let mut kept = Vec::with_capacity(LENGTH_BYTES + max);
-        kept.extend_from_slice(&len.to_le_bytes());
-        self.compression.compress(value, max, &mut kept)?;
-        Some(kept)
+        let mut encoded = Vec::with_capacity(LENGTH_BYTES + max);
+        encoded.extend_from_slice(&len.to_le_bytes());
+        self.compression.compress(value, max, &mut encoded)?;
+        Some(encoded)
     }
 
     /// Decodes a stored value. `None` means that no [`Codec::encode`] has made it, whatever the choices.
     #[inline]
-    pub fn decode<'v>(&self, kept: &'v [u8], encoding: u8) -> Option<Cow<'v, [u8]>> {
+    pub fn decode<'v>(&self, encoded: &'v [u8], encoding: u8) -> Option<Cow<'v, [u8]>> {
         match encoding & ALGORITHM {
-            RAW => Some(Cow::Borrowed(kept)),
-            algorithm => self.decompress(kept, algorithm).map(Cow::Owned),
+            RAW => Some(Cow::Borrowed(encoded)),
+            algorithm => self.decompress(encoded, algorithm).map(Cow::Owned),
         }
     }
 
-    fn decompress(&self, kept: &[u8], algorithm: u8) -> Option<Vec<u8>> {
-        let len = decoded_len(kept).ok_or(DecodeError::Length);
-        match len.and_then(|len| decompress(algorithm, &kept[LENGTH_BYTES..], len)) {
+    fn decompress(&self, encoded: &[u8], algorithm: u8) -> Option<Vec<u8>> {
+        let len = decoded_len(encoded).ok_or(DecodeError::Length);
+        match len.and_then(|len| decompress(algorithm, &encoded[LENGTH_BYTES..], len)) {
             Ok(value) => Some(value),
             Err(error) => {
                 self.failures[error as usize].fetch_add(1, Ordering::Relaxed);
@@ -182,8 +182,8 @@ impl Codec {
     }
 }
 
-fn decoded_len(kept: &[u8]) -> Option<usize> {
-    let len = u32::from_le_bytes(*kept.first_chunk::<LENGTH_BYTES>()?);
+fn decoded_len(encoded: &[u8]) -> Option<usize> {
+    let len = u32::from_le_bytes(*encoded.first_chunk::<LENGTH_BYTES>()?);
     usize::try_from(len).ok().filter(|&len| len <= VALUE_BYTES_MAX)
 }
 

@@ -25,19 +25,17 @@ impl<S: Store + 'static> Collector for Metrics<S> {
         let (state, encoder) = (&*self.0.state, &mut encoder);
         let commands: Vec<_> = state.statistics.readings().collect();
         by_command(encoder, "commands", "Commands run", &commands, |reading| reading.calls)?;
-        by_command(encoder, "command_errors", "Commands run and answered with an error", &commands, |reading| {
-            reading.failed
-        })?;
+        by_command(encoder, "command_errors", "Commands answered with an error", &commands, |reading| reading.failed)?;
         by_command(encoder, "commands_rejected", "Commands refused before they ran", &commands, |reading| {
             reading.rejected
         })?;
         durations(encoder, &commands)?;
 
         let counts = state.space.counts();
-        total(encoder, "keyspace_hits", "Keys that were read and there", counts.hits)?;
-        total(encoder, "keyspace_misses", "Keys that were read and not there", counts.misses)?;
-        total(encoder, "evicted_keys", "Keys given up for want of memory", counts.evicted)?;
-        total(encoder, "expired_keys", "Keys whose time had come", counts.expired)?;
+        total(encoder, "keyspace_hits", "Reads of keys that were found", counts.hits)?;
+        total(encoder, "keyspace_misses", "Reads of keys that were not found", counts.misses)?;
+        total(encoder, "evicted_keys", "Keys evicted because memory was full", counts.evicted)?;
+        total(encoder, "expired_keys", "Keys expired", counts.expired)?;
         undecodable(encoder, |error| state.space.codec().failures(error))?;
 
         let (mut keys, mut expiring, mut bytes) = (0, 0, 0);
@@ -47,10 +45,10 @@ impl<S: Store + 'static> Collector for Metrics<S> {
             bytes += cache.bytes();
         });
         gauge(encoder, "keys", "Keys", signed(keys))?;
-        gauge(encoder, "expiring_keys", "Keys with a time to expire at", signed(expiring))?;
-        gauge(encoder, "memory_bytes", "Memory that entries and tables take", signed(bytes))?;
+        gauge(encoder, "expiring_keys", "Keys with an expiry", signed(expiring))?;
+        gauge(encoder, "memory_bytes", "Memory used by entries and tables, in bytes", signed(bytes))?;
         let limit = state.settings.memory_max().unwrap_or(0);
-        gauge(encoder, "memory_limit_bytes", "Memory that entries may take; 0: no limit", signed(limit))?;
+        gauge(encoder, "memory_limit_bytes", "Limit of the memory for entries, in bytes; 0: no limit", signed(limit))?;
         gauge(encoder, "waiting_connections", "Connections held by CLIENT PAUSE", signed(state.clients.pause.waiting()))
     }
 }
@@ -83,7 +81,7 @@ fn labels(command: &CommandName) -> [(&'static str, &'static str); 2] {
     [("protocol", command.protocol.name()), ("command", command.name)]
 }
 
-/// Writes the failures by reason; all reasons are there from the start, so that the first failure makes a rate.
+/// Writes the failures by reason; all reasons exist from the start, so that the first failure shows in a rate.
 fn undecodable(encoder: &mut DescriptorEncoder<'_>, failures: impl Fn(DecodeError) -> u64) -> fmt::Result {
     let help = "Values that could not be decoded when a client asked for them";
     let mut family = encoder.encode_descriptor("undecodable_values", help, None, MetricType::Counter)?;
@@ -94,7 +92,7 @@ fn undecodable(encoder: &mut DescriptorEncoder<'_>, failures: impl Fn(DecodeErro
 }
 
 fn durations(encoder: &mut DescriptorEncoder<'_>, commands: &[(CommandName, CommandReading)]) -> fmt::Result {
-    let help = "Time a command took in the server; commands answered together share theirs evenly";
+    let help = "Time spent on a command in the server; commands of one batch share its time evenly";
     let mut family = encoder.encode_descriptor("command_duration_seconds", help, None, MetricType::Histogram)?;
     for (command, reading) in commands.iter().filter(|(_, reading)| reading.calls > 0) {
         let edge = |bucket: usize| if bucket == BUCKETS - 1 { f64::INFINITY } else { upper_ns(bucket) as f64 / 1e9 };

@@ -255,8 +255,8 @@ impl<C: FileCopy> Engine<C> {
 
     /// Ends a job that has to make room. Its status is reported at once or never.
     pub(crate) fn evict(&self, mut job: Job<C>) {
-        if job.abort(&self.context, Outcome::WaitingRoomFull) != Step::Finished {
-            job.abort(&self.context, Outcome::WaitingRoomFull);
+        if job.abort(&self.context, Outcome::TooManyWaiting) != Step::Finished {
+            job.abort(&self.context, Outcome::TooManyWaiting);
         }
         self.job_ended();
     }

@@ -64,7 +64,7 @@ outcomes! {
     /// No descriptor for the FIFO or the file became free in time.
     OutOfDescriptors = "out-of-descriptors" => Overloaded,
     /// As many jobs waited as --max-waiting allows, and this one had waited longest.
-    WaitingRoomFull = "waiting-room-full" => Overloaded,
+    TooManyWaiting = "too-many-waiting" => Overloaded,
     /// Its answer had begun when the server had to stop.
     Stopping = "stopping" => Stopping,
 }

@@ -46,7 +46,7 @@ pub fn serve(args: &MqArgs, shell: Shell) -> anyhow::Result<()> {
             tracing::info!("queue {name}: {}, in place of one of another size with {left} requests", queue.size());
         }
     }
-    let queue_guard = Reserved(Some(queue));
+    let queue_guard = QueueGuard(Some(queue));
     let pipe_budget = Budget::new(args.pipe_budget.as_u64());
     let options = args.copy_options(&pipe_budget);
     let run = Run { args, shell, fifos, pipe_budget, queue: queue_guard };
@@ -54,9 +54,9 @@ pub fn serve(args: &MqArgs, shell: Shell) -> anyhow::Result<()> {
 }
 
 /// A queue that is released if it never gets to an engine.
-struct Reserved(Option<OwnedQueue>);
+struct QueueGuard(Option<OwnedQueue>);
 
-impl Drop for Reserved {
+impl Drop for QueueGuard {
     fn drop(&mut self) {
         if let Some(mut queue) = self.0.take() {
             let backlog = queue.take_backlog();
@@ -70,7 +70,7 @@ struct Run<'a> {
     shell: Shell,
     fifos: FifoDirectory,
     pipe_budget: Budget,
-    queue: Reserved,
+    queue: QueueGuard,
 }
 
 impl CopyVisitor for Run<'_> {

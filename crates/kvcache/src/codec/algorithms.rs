@@ -6,12 +6,12 @@ use flate2::{Compress, Crc, Decompress, FlushCompress, FlushDecompress, Status};
 
 /// Compression algorithm.
 pub(super) trait Algorithm {
-    /// Appends the compressed value to `kept` if it is at most `max` bytes long. Otherwise the contents of
-    /// `kept` are undefined.
-    fn compress(value: &[u8], max: usize, kept: &mut Vec<u8>) -> Option<()>;
+    /// Appends the compressed value to `encoded` if it is at most `max` bytes long. Otherwise the contents of
+    /// `encoded` are undefined.
+    fn compress(value: &[u8], max: usize, encoded: &mut Vec<u8>) -> Option<()>;
 
     /// Decodes exactly `len` bytes, and never holds more. `None` means that [`Algorithm::compress`] has not made it.
-    fn decompress(kept: &[u8], len: usize) -> Option<Vec<u8>>;
+    fn decompress(encoded: &[u8], len: usize) -> Option<Vec<u8>>;
 }
 
 /// DEFLATE (RFC 1951) in gzip's frame (RFC 1952).
@@ -32,23 +32,23 @@ thread_local! {
 }
 
 impl Algorithm for Gzip {
-    fn compress(value: &[u8], max: usize, kept: &mut Vec<u8>) -> Option<()> {
+    fn compress(value: &[u8], max: usize, encoded: &mut Vec<u8>) -> Option<()> {
         let room = max.checked_sub(GZIP_HEADER.len() + GZIP_TRAILER_BYTES)?;
-        kept.extend_from_slice(&GZIP_HEADER);
-        let begin = kept.len();
-        kept.resize(begin + room, 0);
+        encoded.extend_from_slice(&GZIP_HEADER);
+        let begin = encoded.len();
+        encoded.resize(begin + room, 0);
         let written = DEFLATE.with_borrow_mut(|deflate| {
             deflate.reset();
-            let status = deflate.compress(value, &mut kept[begin..], FlushCompress::Finish).ok()?;
+            let status = deflate.compress(value, &mut encoded[begin..], FlushCompress::Finish).ok()?;
             (status == Status::StreamEnd).then(|| usize::try_from(deflate.total_out()).ok()).flatten()
         })?;
-        kept.truncate(begin + written);
-        kept.extend_from_slice(&trailer(value)?);
+        encoded.truncate(begin + written);
+        encoded.extend_from_slice(&trailer(value)?);
         Some(())
     }
 
-    fn decompress(kept: &[u8], len: usize) -> Option<Vec<u8>> {
-        let body = kept.strip_prefix(&GZIP_HEADER)?;
+    fn decompress(encoded: &[u8], len: usize) -> Option<Vec<u8>> {
+        let body = encoded.strip_prefix(&GZIP_HEADER)?;
         let (body, end) = body.split_last_chunk::<GZIP_TRAILER_BYTES>()?;
         let mut value = vec![0; len];
         INFLATE.with_borrow_mut(|inflate| {
@@ -74,14 +74,14 @@ fn trailer(value: &[u8]) -> Option<[u8; GZIP_TRAILER_BYTES]> {
 pub(super) struct Lz4;
 
 impl Algorithm for Lz4 {
-    fn compress(value: &[u8], max: usize, kept: &mut Vec<u8>) -> Option<()> {
+    fn compress(value: &[u8], max: usize, encoded: &mut Vec<u8>) -> Option<()> {
         let compressed = lz4_flex::block::compress(value);
-        (compressed.len() <= max).then(|| kept.extend_from_slice(&compressed))
+        (compressed.len() <= max).then(|| encoded.extend_from_slice(&compressed))
     }
 
-    fn decompress(kept: &[u8], len: usize) -> Option<Vec<u8>> {
+    fn decompress(encoded: &[u8], len: usize) -> Option<Vec<u8>> {
         let mut value = vec![0; len];
-        let written = lz4_flex::block::decompress_into(kept, &mut value).ok()?;
+        let written = lz4_flex::block::decompress_into(encoded, &mut value).ok()?;
         (written == len).then_some(value)
     }
 }
@@ -92,21 +92,21 @@ pub(super) struct Zstd;
 const ZSTD_LEVEL: i32 = 1;
 
 impl Algorithm for Zstd {
-    fn compress(value: &[u8], max: usize, kept: &mut Vec<u8>) -> Option<()> {
-        let begin = kept.len();
-        kept.resize(begin + max, 0);
+    fn compress(value: &[u8], max: usize, encoded: &mut Vec<u8>) -> Option<()> {
+        let begin = encoded.len();
+        encoded.resize(begin + max, 0);
         let written = ZSTD_IN.with_borrow_mut(|context| {
             // A value that does not fit is an error, too.
-            context.as_mut()?.compress_to_buffer(value, &mut kept[begin..]).ok()
+            context.as_mut()?.compress_to_buffer(value, &mut encoded[begin..]).ok()
         })?;
-        kept.truncate(begin + written);
+        encoded.truncate(begin + written);
         Some(())
     }
 
-    fn decompress(kept: &[u8], len: usize) -> Option<Vec<u8>> {
+    fn decompress(encoded: &[u8], len: usize) -> Option<Vec<u8>> {
         let mut value = vec![0; len];
         let written =
-            ZSTD_OUT.with_borrow_mut(|context| context.as_mut()?.decompress_to_buffer(kept, &mut value[..]).ok())?;
+            ZSTD_OUT.with_borrow_mut(|context| context.as_mut()?.decompress_to_buffer(encoded, &mut value[..]).ok())?;
         (written == len).then_some(value)
     }
 }

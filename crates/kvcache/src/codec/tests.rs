@@ -16,28 +16,28 @@ proptest! {
     #[test]
     fn every_codec_decodes_what_any_codec_has_encoded(value in values()) {
         for codec in codecs() {
-            let (kept, encoding) = codec.encode(&value);
+            let (encoded, encoding) = codec.encode(&value);
             for other in codecs() {
                 for encoding in [encoding, encoding | FETCHED] {
-                    let decoded = other.decode(&kept, encoding);
+                    let decoded = other.decode(&encoded, encoding);
                     prop_assert_eq!(decoded.as_deref(), Some(&value[..]));
                 }
             }
-            let is_worth_it = kept.len() <= value.len() - value.len() / 16;
-            prop_assert!(encoding == RAW || is_worth_it, "{} of {} bytes", kept.len(), value.len());
+            let is_worth_it = encoded.len() <= value.len() - value.len() / 16;
+            prop_assert!(encoding == RAW || is_worth_it, "{} of {} bytes", encoded.len(), value.len());
         }
     }
 
     #[test]
-    fn decoding_never_exceeds_the_length_in_front(mut kept in values(), encoding in 0_u8..16) {
+    fn decoding_never_exceeds_the_length_in_front(mut encoded in values(), encoding in 0_u8..16) {
         let codec = Codec::default();
-        if let Some(length) = kept.first_chunk_mut::<4>() {
+        if let Some(length) = encoded.first_chunk_mut::<4>() {
             *length = (u32::from_le_bytes(*length) % 100_000).to_le_bytes();
         }
-        let len = decoded_len(&kept);
-        match codec.decode(&kept, encoding) {
+        let len = decoded_len(&encoded);
+        match codec.decode(&encoded, encoding) {
             Some(value) if encoding & ALGORITHM != RAW => prop_assert_eq!(Some(value.len()), len),
-            Some(value) => prop_assert_eq!(&*value, &kept[..]),
+            Some(value) => prop_assert_eq!(&*value, &encoded[..]),
             None => prop_assert_eq!(DecodeError::ALL.iter().map(|&error| codec.failures(error)).sum::<u64>(), 1),
         }
     }
@@ -47,15 +47,15 @@ proptest! {
 fn a_value_with_a_wrong_length_is_not_decoded() {
     let value = b"0123456789".repeat(1000);
     for codec in codecs().filter(|codec| codec.compression() != Compression::None) {
-        let (kept, encoding) = codec.encode(&value);
+        let (encoded, encoding) = codec.encode(&value);
         assert_ne!(encoding, RAW, "{:?}", codec.compression());
         for len in [0, 1, 9_999, 10_001, u32::MAX] {
-            let mut kept = kept.to_vec();
-            kept[..4].copy_from_slice(&len.to_le_bytes());
-            assert_eq!(codec.decode(&kept, encoding), None, "{:?} as {len}", codec.compression());
+            let mut encoded = encoded.to_vec();
+            encoded[..4].copy_from_slice(&len.to_le_bytes());
+            assert_eq!(codec.decode(&encoded, encoding), None, "{:?} as {len}", codec.compression());
         }
-        assert_eq!(codec.decode(&kept[..3], encoding), None);
-        assert_eq!(codec.decode(&kept, ALGORITHM), None);
+        assert_eq!(codec.decode(&encoded[..3], encoding), None);
+        assert_eq!(codec.decode(&encoded, ALGORITHM), None);
         assert_eq!(DecodeError::ALL.iter().map(|&error| codec.failures(error)).collect::<Vec<_>>(), [1, 2, 4]);
     }
 }

@@ -181,7 +181,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 
     /// Refuses a command that has not been admitted, and with it the transaction that it was meant for.
     fn reject(&mut self, refusal: &Refusal) {
-        self.client.spoil_transaction();
+        self.client.abort_transaction();
         if !self.is(0, "EXEC") {
             return self.refuse(refusal);
         }
@@ -197,12 +197,12 @@ fn exec<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     }
     call.lock_all();
     let transaction = call.client.transaction(&call.state.space);
-    let (queue, is_spoiled) = (transaction.take_queue(), transaction.is_spoiled());
-    if call.end_transaction() && !is_spoiled {
+    let (queue, is_aborted) = (transaction.take_queue(), transaction.is_aborted());
+    if call.end_transaction() && !is_aborted {
         call.reply.null_array();
         return Ok(());
     }
-    if is_spoiled {
+    if is_aborted {
         return Err(Refusal::new("EXECABORT Transaction discarded because of previous errors."));
     }
     call.reply.array(queue.len());

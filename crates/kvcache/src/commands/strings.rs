@@ -57,8 +57,8 @@ fn set_with<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOpt
     if !options.is_met(before.is_some()) {
         return Ok(false);
     }
-    let kept = before.filter(|_| options.has_keep_ttl).map_or(0, |before| before.expires_at);
-    item.set(value, Attributes { expires_at: expires_at.unwrap_or(kept), ..Attributes::default() })?;
+    let current = before.filter(|_| options.has_keep_ttl).map_or(0, |before| before.expires_at);
+    item.set(value, Attributes { expires_at: expires_at.unwrap_or(current), ..Attributes::default() })?;
     Ok(true)
 }
 

@@ -27,7 +27,7 @@ struct Transaction {
     queue: Vec<Queued>,
     queued_bytes: usize,
     /// A command could not be queued: EXEC will refuse.
-    is_spoiled: bool,
+    is_aborted: bool,
 }
 
 #[derive(Debug)]
@@ -169,7 +169,7 @@ impl Us {
             (Request::Discard, None) => error(out, "DISCARD without MULTI"),
             (Request::Refused(refusal), mut open) => {
                 if let Some(transaction) = &mut open {
-                    transaction.is_spoiled = true;
+                    transaction.is_aborted = true;
                 }
                 self.transaction = open;
                 error(out, refusal)
@@ -205,7 +205,7 @@ impl Transaction {
         let queued = Queued { key: key.into(), operation };
         self.queued_bytes += queued.bytes();
         if self.queued_bytes > bytes_max {
-            self.is_spoiled = true;
+            self.is_aborted = true;
             return error(out, "The transaction is larger than the longest request");
         }
         self.queue.push(queued);
@@ -215,7 +215,7 @@ impl Transaction {
 
     /// Runs all commands, and writes one reply for each. Nobody sees the keys in between.
     fn execute<S: Store>(self, keys: &mut Keyspace<'_, S>, out: &mut Outbox) -> bool {
-        if self.is_spoiled {
+        if self.is_aborted {
             return error(out, "Transaction discarded because of previous errors");
         }
         keys.lock_all();

@@ -87,9 +87,9 @@ impl<S: Store> Client<S> {
     }
 
     /// Makes EXEC refuse, if there is an open transaction.
-    pub(crate) fn spoil_transaction(&mut self) {
+    pub(crate) fn abort_transaction(&mut self) {
         if let Some(transaction) = self.transaction.as_mut().filter(|transaction| transaction.is_open()) {
-            transaction.spoil();
+            transaction.abort();
         }
     }
 

@@ -1,4 +1,4 @@
-//! Facts about the server, known from its start.
+//! Properties of the server that are known from its start.
 
 use std::{
     fmt,
@@ -12,7 +12,7 @@ use sys::listen::Address;
 #[derive(Clone)]
 pub struct StopServer(pub Arc<dyn Fn() + Send + Sync>);
 
-/// Facts about the server that do not change while it runs.
+/// Properties of the server that do not change while it runs.
 #[derive(Debug)]
 pub struct ServerInfo {
     pub driver: String,

@@ -8,9 +8,9 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Arguments kept of a slow command, as in Redis.
+/// Limit of the arguments that are kept of a slow command, as in Redis.
 const ARGS_MAX: usize = 32;
-/// Bytes kept of each argument, as in Redis.
+/// Limit of the bytes that are kept of each argument, as in Redis.
 const ARG_BYTES_MAX: usize = 128;
 
 /// Commands that took long.
@@ -88,16 +88,16 @@ pub(crate) fn redacted_args(command: &str, args: &[&[u8]]) -> Vec<Vec<u8>> {
         _ => usize::MAX,
     };
     let shown = if args.len() > ARGS_MAX { ARGS_MAX - 1 } else { args.len() };
-    let keep = |(at, arg): (usize, &&[u8])| match arg.len().saturating_sub(ARG_BYTES_MAX) {
+    let redact = |(at, arg): (usize, &&[u8])| match arg.len().saturating_sub(ARG_BYTES_MAX) {
         _ if at >= secret_from => b"(redacted)".to_vec(),
         0 => arg.to_vec(),
         more => [&arg[..ARG_BYTES_MAX], format!("... ({more} more bytes)").as_bytes()].concat(),
     };
-    let mut kept: Vec<_> = args.iter().take(shown).enumerate().map(keep).collect();
+    let mut redacted: Vec<_> = args.iter().take(shown).enumerate().map(redact).collect();
     if shown < args.len() {
-        kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
+        redacted.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
     }
-    kept
+    redacted
 }
 
 #[cfg(test)]
@@ -105,13 +105,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_commands_are_cut_and_passwords_are_not_kept() {
+    fn long_commands_are_truncated_and_passwords_redacted() {
         let long = [b'x'; 130];
         let args: Vec<&[u8]> = std::iter::repeat_n(&long[..], 40).collect();
-        let kept = redacted_args("mget", &args);
-        assert_eq!(kept.len(), 32);
-        assert!(kept[0].ends_with(b"xx... (2 more bytes)"));
-        assert_eq!(kept[31], b"... (9 more arguments)");
+        let redacted = redacted_args("mget", &args);
+        assert_eq!(redacted.len(), 32);
+        assert!(redacted[0].ends_with(b"xx... (2 more bytes)"));
+        assert_eq!(redacted[31], b"... (9 more arguments)");
         assert_eq!(redacted_args("auth", &[b"AUTH", b"secret"]), [b"AUTH".to_vec(), b"(redacted)".to_vec()]);
         let args: [&[u8]; 4] = [b"CONFIG", b"SET", b"requirepass", b"secret"];
         assert_eq!(redacted_args("config|set", &args)[3], b"(redacted)");

@@ -293,14 +293,14 @@ impl<S: Store> Item<'_, '_, S> {
         if self.is_no_touch {
             return self.get_untouched();
         }
-        let place = self.cache.use_entry(S::Hint::default(), self.hash, &self.key, self.now)?;
-        Value::from_hit(self.codec, self.cache, place)
+        let location = self.cache.use_entry(S::Hint::default(), self.hash, &self.key, self.now)?;
+        Value::from_hit(self.codec, self.cache, location)
     }
 
     /// Returns the value: counted as a hit or a miss, and not as a use.
     pub(crate) fn get_untouched(&mut self) -> Option<Value<'_>> {
-        let place = self.cache.count_entry(S::Hint::default(), self.hash, &self.key, self.now)?;
-        Value::from_hit(self.codec, self.cache, place)
+        let location = self.cache.count_entry(S::Hint::default(), self.hash, &self.key, self.now)?;
+        Value::from_hit(self.codec, self.cache, location)
     }
 
     /// Returns the value, for a command that changes it; not counted.

@@ -12,7 +12,7 @@ pub(crate) struct Transaction<S: Store> {
     space: Arc<Space<S>>,
     is_open: bool,
     /// A command could not be queued: EXEC will refuse.
-    is_spoiled: bool,
+    is_aborted: bool,
     queue: Vec<QueuedCommand>,
     queued_bytes: usize,
     has_writes: bool,
@@ -40,7 +40,7 @@ impl<S: Store> Transaction<S> {
         Self {
             space: Arc::clone(space),
             is_open: false,
-            is_spoiled: false,
+            is_aborted: false,
             queue: Vec::new(),
             queued_bytes: 0,
             has_writes: false,
@@ -57,22 +57,22 @@ impl<S: Store> Transaction<S> {
         self.is_open
     }
 
-    pub(crate) fn spoil(&mut self) {
-        self.is_spoiled = true;
+    pub(crate) fn abort(&mut self) {
+        self.is_aborted = true;
     }
 
-    pub(crate) fn is_spoiled(&self) -> bool {
-        self.is_spoiled
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.is_aborted
     }
 
-    /// Queues a command. False, and the transaction is spoiled, if it becomes longer than `bytes_max`.
+    /// Queues a command. False, and the transaction is aborted, if it becomes longer than `bytes_max`.
     pub(crate) fn queue(&mut self, number: usize, is_write: bool, args: &[&[u8]], bytes_max: usize) -> bool {
-        if self.is_spoiled {
+        if self.is_aborted {
             return true; // EXEC will refuse, so nothing needs to be kept.
         }
         self.queued_bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
         if self.queued_bytes > bytes_max {
-            self.spoil();
+            self.abort();
             return false;
         }
         self.has_writes |= is_write;

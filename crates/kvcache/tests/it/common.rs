@@ -118,22 +118,22 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Finished> {
 
 /// Server of another project; killed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Foreign(Child);
+pub(crate) struct PeerServer(Child);
 
-impl Foreign {
+impl PeerServer {
     /// Starts it and waits until all its addresses accept connections.
     pub(crate) fn start(mut command: Command, addresses: &[&Address]) -> anyhow::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut foreign = Self(command.spawn().with_context(|| format!("cannot run {command:?}"))?);
+        let mut server = Self(command.spawn().with_context(|| format!("cannot run {command:?}"))?);
         eventually("it accepts connections", || {
-            ensure!(foreign.0.try_wait()?.is_none(), "{command:?} has ended");
+            ensure!(server.0.try_wait()?.is_none(), "{command:?} has ended");
             Ok(addresses.iter().all(|address| Client::connect(address).is_ok()))
         })?;
-        Ok(foreign)
+        Ok(server)
     }
 }
 
-impl Drop for Foreign {
+impl Drop for PeerServer {
     fn drop(&mut self) {
         // It has ended by itself, or now has to.
         let _ = self.0.kill();

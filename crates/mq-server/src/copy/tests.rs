@@ -113,13 +113,13 @@ fn fill<C: FileCopy>(copy: &C, transfer: &mut C::Transfer, sink: &Arc<Writer>) -
 }
 
 /// A test of one way to copy.
-struct Law<F>(F);
+struct EveryCopy<F>(F);
 
 trait Check {
     fn check<C: FileCopy>(&self, kind: CopyKind, copy: &C);
 }
 
-impl<K: Check> CopyVisitor for Law<(CopyKind, &K)> {
+impl<K: Check> CopyVisitor for EveryCopy<(CopyKind, &K)> {
     type Output = ();
 
     fn visit<C: FileCopy>(self, copy: C) {
@@ -129,7 +129,7 @@ impl<K: Check> CopyVisitor for Law<(CopyKind, &K)> {
 
 fn every_copy(check: &impl Check) {
     for &kind in CopyKind::value_variants() {
-        kind.with(&options(), Law((kind, check))).unwrap();
+        kind.with(&options(), EveryCopy((kind, check))).unwrap();
     }
 }
 
@@ -218,8 +218,8 @@ fn a_blocked_transfer_has_a_full_fifo() {
 
 #[test]
 fn a_dead_reader_ends_its_transfer() {
-    struct Dies;
-    impl Check for Dies {
+    struct ReaderDies;
+    impl Check for ReaderDies {
         fn check<C: FileCopy>(&self, kind: CopyKind, copy: &C) {
             let world = World::new();
             world.write(&contents(300_000));
@@ -233,15 +233,15 @@ fn a_dead_reader_ends_its_transfer() {
             }
         }
     }
-    every_copy(&Dies);
+    every_copy(&ReaderDies);
 }
 
 /// A truncated file is an error, and missing bytes are not made up: only bytes of the file arrive, except for the rest of a
 /// page that a mapping has lost.
 #[test]
 fn a_file_that_shrinks_is_an_error() {
-    struct Shrinks;
-    impl Check for Shrinks {
+    struct FileShrinks;
+    impl Check for FileShrinks {
         fn check<C: FileCopy>(&self, kind: CopyKind, copy: &C) {
             let whole = contents(1 << 20);
             for cut in [1 << 19, (1 << 19) + 100, (1 << 20) - 4096, (1 << 20) - 1] {
@@ -273,13 +273,13 @@ fn a_file_that_shrinks_is_an_error() {
             assert!(matches!(error, CopyError::Shrunk), "{kind}: {error:?}");
         }
     }
-    every_copy(&Shrinks);
+    every_copy(&FileShrinks);
 }
 
 #[test]
 fn a_file_that_grows_is_sent_up_to_its_old_length() {
-    struct Grows;
-    impl Check for Grows {
+    struct FileGrows;
+    impl Check for FileGrows {
         fn check<C: FileCopy>(&self, kind: CopyKind, copy: &C) {
             let world = World::new();
             let whole = contents(200_123);
@@ -298,7 +298,7 @@ fn a_file_that_grows_is_sent_up_to_its_old_length() {
             assert!(reading.join().unwrap() == whole, "{kind}");
         }
     }
-    every_copy(&Grows);
+    every_copy(&FileGrows);
 }
 
 /// Runs the test of this name, which is ignored otherwise, in a process of its own, where descriptors can be counted.
@@ -355,14 +355,14 @@ fn every_copy_is_listed_and_can_be_made() {
     let listed = CopyKind::dimension();
     assert_eq!(listed.choices.len(), CopyKind::value_variants().len());
     for (choice, kind) in listed.choices.iter().zip(CopyKind::value_variants()) {
-        struct Made;
-        impl CopyVisitor for Made {
+        struct CanBeMade;
+        impl CopyVisitor for CanBeMade {
             type Output = bool;
             fn visit<C: FileCopy>(self, _: C) -> bool {
                 true
             }
         }
-        let made = kind.with(&options(), Made).is_ok_and(|made| made);
+        let made = kind.with(&options(), CanBeMade).is_ok_and(|made| made);
         assert_eq!((choice.name.clone(), choice.unavailable.is_none()), (kind.to_string(), made));
     }
     assert_eq!(CopyKind::default(), CopyKind::Splice);

@@ -30,15 +30,15 @@ impl Dispatch for Event {
                 ready.extend(std::iter::from_fn(|| engine.receive()).take(BATCH));
             }
             for _ in 0..ready.len() {
-                let portion = ready.pop_front().and_then(|job| portion(engine, job));
-                ready.extend(portion);
+                let again = ready.pop_front().and_then(|job| run_step(engine, job));
+                ready.extend(again);
             }
         }
     }
 }
 
 /// Runs one portion of a job; returns the job if it can go on at once.
-fn portion<C: FileCopy>(engine: &Engine<C>, mut job: Job<C>) -> Option<Job<C>> {
+fn run_step<C: FileCopy>(engine: &Engine<C>, mut job: Job<C>) -> Option<Job<C>> {
     match job.advance(engine.context()) {
         Step::Finished => {
             engine.job_ended();

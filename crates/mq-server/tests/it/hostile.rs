@@ -215,7 +215,7 @@ fn a_flood_is_bounded_and_good_clients_get_through() {
             }
         }
         server.counts_to(Outcome::Malformed, FLOOD as u64);
-        server.counts_to(Outcome::WaitingRoomFull, FLOOD as u64 - 8);
+        server.counts_to(Outcome::TooManyWaiting, FLOOD as u64 - 8);
         server.drain();
         assert!(server.end());
         assert_eq!(world.queued(), Some(8), "the requests that still waited are put back");

@@ -1,4 +1,4 @@
-//! The threads that serve: counted with a way to copy that stops at a gate.
+//! The threads that serve: counted with a way to copy that blocks until it is released.
 
 use std::{
     sync::{
@@ -22,22 +22,22 @@ use crate::{
     world::{Setup, World},
 };
 
-/// A way to copy whose steps wait for the gate to open, and hold their thread.
+/// A way to copy whose steps block their threads until it is released.
 #[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<bool>, Condvar, AtomicUsize)>);
+struct BlockingCopy(Arc<(Mutex<bool>, Condvar, AtomicUsize)>);
 
-impl Gate {
-    fn inside(&self) -> usize {
+impl BlockingCopy {
+    fn running(&self) -> usize {
         self.0.2.load(Ordering::SeqCst)
     }
 
-    fn open(&self) {
+    fn release(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();
     }
 }
 
-impl FileCopy for Gate {
+impl FileCopy for BlockingCopy {
     type Transfer = ();
 
     fn begin(&self, _: Source, _: &Arc<Writer>) -> Result<(), CopyError> {
@@ -45,10 +45,10 @@ impl FileCopy for Gate {
     }
 
     fn step(&self, (): &mut (), _: &Arc<Writer>) -> Result<Progress, CopyError> {
-        let (is_open, opened, inside) = &*self.0;
-        inside.fetch_add(1, Ordering::SeqCst);
-        drop(opened.wait_while(is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
-        inside.fetch_sub(1, Ordering::SeqCst);
+        let (is_released, released, running) = &*self.0;
+        running.fetch_add(1, Ordering::SeqCst);
+        drop(released.wait_while(is_released.lock().unwrap(), |is_released| !*is_released).unwrap());
+        running.fetch_sub(1, Ordering::SeqCst);
         Ok(Progress { moved: 0, state: State::Done })
     }
 }
@@ -61,13 +61,13 @@ fn as_many_jobs_run_at_once_as_threads_are_allowed() {
             DispatchKind::Handoff | DispatchKind::Pool | DispatchKind::Tokio => 2,
             DispatchKind::ThreadPerRequest | DispatchKind::Elastic => 4,
         };
-        let (world, gate) = (World::new(), Gate::default());
+        let (world, copy) = (World::new(), BlockingCopy::default());
         world.file("file", 1);
-        let server = Setup::new(dispatch).serve_by(&world, gate.clone());
+        let server = Setup::new(dispatch).serve_by(&world, copy.clone());
         let mut answers: Vec<_> = (0..7).map(|_| ask(&world, "file")).collect();
         let what = format!("{dispatch}: {at_once} at once");
-        eventually(&what, || Ok(gate.inside() == at_once)).unwrap();
-        gate.open();
+        eventually(&what, || Ok(copy.running() == at_once)).unwrap();
+        copy.release();
         answers.iter_mut().for_each(|answer| assert_eq!(answer.read_to_end(), b""));
         server.counts_to(Outcome::Sent, 7);
         server.stop(&world);
@@ -76,17 +76,17 @@ fn as_many_jobs_run_at_once_as_threads_are_allowed() {
 
 #[test]
 fn an_elastic_pool_shrinks_to_its_minimum() {
-    let (world, gate) = (World::new(), Gate::default());
+    let (world, copy) = (World::new(), BlockingCopy::default());
     world.file("file", 1);
     let mut setup = Setup::new(DispatchKind::Elastic);
     (setup.workers.workers, setup.workers.worker_idle) = (1, Duration::from_millis(20));
-    let server = setup.serve_by(&world, gate.clone());
+    let server = setup.serve_by(&world, copy.clone());
     for _ in 0..2 {
-        *gate.0.0.lock().unwrap() = false;
+        *copy.0.0.lock().unwrap() = false;
         let answers: Vec<Fifo> = (0..5).map(|_| ask(&world, "file")).collect();
-        eventually("it grows to its limit", || Ok(gate.inside() == 4)).unwrap();
+        eventually("it grows to its limit", || Ok(copy.running() == 4)).unwrap();
         assert_eq!(server.workers(), 4);
-        gate.open();
+        copy.release();
         answers.into_iter().for_each(|mut answer| assert_eq!(answer.read_to_end(), b""));
         eventually("it shrinks", || Ok(server.workers() == 1)).unwrap();
     }

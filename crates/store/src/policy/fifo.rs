@@ -1,7 +1,7 @@
 //! S3-FIFO: Yang, Zhang, Qiu, Yue, Rashmi: FIFO queues are all you need for cache eviction (SOSP 2023).
 //!
 //! New entries wait in a small queue. An entry that is used again before it comes to the end moves on to the main queue.
-//! Any other is evicted, and only its fingerprint is kept for a while in the ghost: if the entry comes back, it goes to the
+//! Any other is evicted, and only its fingerprint is retained for a while in the ghost: if the entry comes back, it goes to the
 //! main queue at once. An entry at the end of the main queue that has been used goes round again. So most one-hit wonders
 //! only pass through a tenth of the memory.
 //!
@@ -187,9 +187,9 @@ impl Fifo {
             if word & MARK == self.mark {
                 continue;
             }
-            let kept = if self.former_mark == Some(word & MARK) { word & (MAIN | USES) } else { 0 };
-            store.set_access(location, word & !(MARK | MAIN | USES) | self.mark | kept);
-            let queue = if kept & MAIN != 0 { &mut self.main } else { &mut self.small };
+            let retained = if self.former_mark == Some(word & MARK) { word & (MAIN | USES) } else { 0 };
+            store.set_access(location, word & !(MARK | MAIN | USES) | self.mark | retained);
+            let queue = if retained & MAIN != 0 { &mut self.main } else { &mut self.small };
             queue.push(store.handle(location));
         }
     }

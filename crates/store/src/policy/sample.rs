@@ -66,19 +66,19 @@ pub(super) fn choose_victim<S: Store>(
     let rarity = |location| u64::from(255 - count(store.access(location), clock)) << 32 | idle(location);
     match kind {
         Kind::NoEviction => None,
-        Kind::AllKeysLru => most(|random| store.sample(random), idle, random),
-        Kind::AllKeysLfu => most(|random| store.sample(random), rarity, random),
+        Kind::AllKeysLru => highest(|random| store.sample(random), idle, random),
+        Kind::AllKeysLfu => highest(|random| store.sample(random), rarity, random),
         Kind::AllKeysRandom | Kind::AllKeysS3Fifo => store.sample(random.next()),
-        Kind::VolatileLru => most(|random| store.sample_expiring(random), idle, random),
-        Kind::VolatileLfu => most(|random| store.sample_expiring(random), rarity, random),
+        Kind::VolatileLru => highest(|random| store.sample_expiring(random), idle, random),
+        Kind::VolatileLfu => highest(|random| store.sample_expiring(random), rarity, random),
         Kind::VolatileTtl => {
-            most(|random| store.sample_expiring(random), |location| u64::MAX - expires_at(location), random)
+            highest(|random| store.sample_expiring(random), |location| u64::MAX - expires_at(location), random)
         }
         Kind::VolatileRandom => store.sample_expiring(random.next()),
     }
 }
 
-fn most<P: Copy>(sample: impl Fn(u64) -> Option<P>, score: impl Fn(P) -> u64, random: &mut Random) -> Option<P> {
+fn highest<P: Copy>(sample: impl Fn(u64) -> Option<P>, score: impl Fn(P) -> u64, random: &mut Random) -> Option<P> {
     (0..SAMPLE_SIZE).filter_map(|_| sample(random.next())).max_by_key(|&location| score(location))
 }
 

@@ -127,7 +127,7 @@ impl<S: Store> Pair<S> {
         self.watched.entry(number).and_modify(|(_, changed)| *changed = Changed::Yes);
     }
 
-    fn note_perhaps(&mut self, number: u8) {
+    fn note_possible_change(&mut self, number: u8) {
         self.watched.entry(number).and_modify(|(_, changed)| {
             if *changed == Changed::No {
                 *changed = Changed::Perhaps;
@@ -135,7 +135,7 @@ impl<S: Store> Pair<S> {
         });
     }
 
-    fn later(&self, ms: u64) -> u64 {
+    fn expiry_in(&self, ms: u64) -> u64 {
         if ms == 0 { 0 } else { self.now.unix_ms + ms }
     }
 
@@ -161,14 +161,14 @@ impl<S: Store> Pair<S> {
             Op::Set { key: number, len, fill, attributes } => {
                 let (key, hash) = (key(number), self.hash(&key(number)));
                 let value: Vec<u8> = (0..len).map(|at| fill.wrapping_add((at / 3) as u8)).collect();
-                let attributes = Attributes { expires_at: self.later(attributes.expires_at), ..attributes };
+                let attributes = Attributes { expires_at: self.expiry_in(attributes.expires_at), ..attributes };
                 prop_assert_eq!(self.cache.set(hash, &key, &value, attributes, now), Ok(()));
                 self.map.insert(key, (value, attributes));
                 self.note_change(number);
             }
             Op::SetExpiry(number, expires_in) => {
                 let (key, hash) = (key(number), self.hash(&key(number)));
-                let (expected, expires_at) = (self.expected(&key), self.later(expires_in));
+                let (expected, expires_at) = (self.expected(&key), self.expiry_in(expires_in));
                 prop_assert_eq!(self.cache.set_expiry(hash, &key, expires_at, now), Ok(expected.is_some()));
                 if let Some((value, attributes)) = expected {
                     // Even if only to what it was: watchers are told.
@@ -201,7 +201,7 @@ impl<S: Store> Pair<S> {
                     match self.map.get(&key(number)).map(|(_, attributes)| self.is_live(*attributes)) {
                         None => {}
                         Some(true) => self.note_change(number),
-                        Some(false) => self.note_perhaps(number),
+                        Some(false) => self.note_possible_change(number),
                     }
                 }
                 self.map.clear();

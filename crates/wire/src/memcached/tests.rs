@@ -6,25 +6,25 @@ use super::{FatalError, Limits, MetaKey, Parsed, Request, RequestParser};
 
 /// Returns the meaning of a stream: requests in short, errors in memcached's words, a fatal error as `†`, and `…` for a
 /// torn rest.
-fn meaning(input: &[u8], limits: &Limits) -> String {
-    torn_meaning(input, &[usize::MAX], limits)
+fn parse_to_text(input: &[u8], limits: &Limits) -> String {
+    parse_torn_to_text(input, &[usize::MAX], limits)
 }
 
-/// Returns the [`meaning`] of input that arrives in pieces, each offered after the unread part of earlier ones.
-fn torn_meaning(input: &[u8], sizes: &[usize], limits: &Limits) -> String {
+/// Returns the [`parse_to_text`] of input that arrives in pieces, each offered after the unread part of earlier ones.
+fn parse_torn_to_text(input: &[u8], sizes: &[usize], limits: &Limits) -> String {
     let mut parser = RequestParser::default();
-    let (mut start, mut end, mut said) = (0, 0, Vec::new());
+    let (mut start, mut end, mut parts) = (0, 0, Vec::new());
     let mut sizes = sizes.iter().cycle();
     'arrival: while end < input.len() {
         end = input.len().min(end.saturating_add(*sizes.next().unwrap_or(&1)));
         while start < end {
             start += match parser.parse(&input[start..end], limits) {
                 Ok(Parsed::Complete { request, consumed }) => {
-                    said.push(describe(&request));
+                    parts.push(describe(&request));
                     consumed
                 }
                 Ok(Parsed::Refused { refusal, consumed }) => {
-                    said.push(refusal.text().to_owned());
+                    parts.push(refusal.text().to_owned());
                     consumed
                 }
                 Ok(Parsed::Skipped { consumed }) => consumed,
@@ -33,16 +33,16 @@ fn torn_meaning(input: &[u8], sizes: &[usize], limits: &Limits) -> String {
                     continue 'arrival;
                 }
                 Err(FatalError::Http | FatalError::Binary | FatalError::LineTooLong) => {
-                    said.push("†".to_owned());
-                    return said.join(" | ");
+                    parts.push("†".to_owned());
+                    return parts.join(" | ");
                 }
             };
         }
     }
     if start < end || parser.is_mid_request() {
-        said.push("…".to_owned());
+        parts.push("…".to_owned());
     }
-    said.join(" | ")
+    parts.join(" | ")
 }
 
 fn describe(request: &Request<'_>) -> String {

@@ -97,13 +97,13 @@ impl<'a> From<Request<'a>> for Command<'a> {
 }
 
 /// The words of a short command.
-struct Short<'a, const MAX: usize> {
+struct ShortCommand<'a, const MAX: usize> {
     words: [&'a [u8]; MAX],
     count: usize,
     noreply: bool,
 }
 
-impl<'a, const MAX: usize> Short<'a, MAX> {
+impl<'a, const MAX: usize> ShortCommand<'a, MAX> {
     #[inline]
     fn read(words: Words<'a>, min: usize) -> Result<Self, Refusal> {
         let mut short = Self { words: [&[]; MAX], count: 0, noreply: false };
@@ -145,7 +145,7 @@ fn get_and_touch(mut words: Words<'_>, with_cas: bool) -> Outcome<'_> {
 
 fn store(words: Words<'_>, mode: StoreMode) -> Outcome<'_> {
     let numbers = if matches!(mode, StoreMode::Cas(_)) { 5 } else { 4 };
-    let short = Short::<6>::read(words, numbers)?;
+    let short = ShortCommand::<6>::read(words, numbers)?;
     if short.count > numbers + 1 {
         return Err(Refusal::Unknown);
     }
@@ -169,7 +169,7 @@ fn value_length(token: &[u8]) -> Result<u64, Refusal> {
 }
 
 fn delete(words: Words<'_>) -> Outcome<'_> {
-    let short = Short::<3>::read(words, 1)?;
+    let short = ShortCommand::<3>::read(words, 1)?;
     let [key, second, _] = short.words;
     // Older versions had a time to wait here, of which 0 is still allowed.
     let is_valid = match short.count {
@@ -188,7 +188,7 @@ fn delete(words: Words<'_>) -> Outcome<'_> {
 }
 
 fn touch(words: Words<'_>) -> Outcome<'_> {
-    let short = Short::<3>::read(words, 2)?;
+    let short = ShortCommand::<3>::read(words, 2)?;
     let [key, exptime, _] = short.words;
     short.or_silence(check_key(key).and_then(|key| {
         let expiry = signed(exptime).ok_or(Refusal::BadExptime)?.into();
@@ -197,7 +197,7 @@ fn touch(words: Words<'_>) -> Outcome<'_> {
 }
 
 fn arithmetic(words: Words<'_>, direction: Direction) -> Outcome<'_> {
-    let short = Short::<3>::read(words, 2)?;
+    let short = ShortCommand::<3>::read(words, 2)?;
     let [key, delta, _] = short.words;
     short.or_silence(check_key(key).and_then(|key| {
         let delta = unsigned(delta).ok_or(Refusal::BadDelta)?;
@@ -206,7 +206,7 @@ fn arithmetic(words: Words<'_>, direction: Direction) -> Outcome<'_> {
 }
 
 fn flush_all(words: Words<'_>) -> Outcome<'_> {
-    let short = Short::<2>::read(words, 0)?;
+    let short = ShortCommand::<2>::read(words, 0)?;
     let numbers = short.count - usize::from(short.noreply);
     short.or_silence(match numbers {
         0 => Ok(Request::FlushAll { delay: 0.into(), noreply: short.noreply }.into()),
@@ -218,7 +218,7 @@ fn flush_all(words: Words<'_>) -> Outcome<'_> {
 }
 
 fn verbosity(words: Words<'_>) -> Outcome<'_> {
-    let short = Short::<2>::read(words, 1)?;
+    let short = ShortCommand::<2>::read(words, 1)?;
     let level = unsigned32(short.words[0]).ok_or(Refusal::BadCommandLine);
     short.or_silence(level.map(|level| Request::Verbosity { level, noreply: short.noreply }.into()))
 }
@@ -272,13 +272,13 @@ fn set_mode(flags: &MetaFlags<'_>) -> Result<StoreMode, Refusal> {
 
 fn meta_delete(mut words: Words<'_>) -> Outcome<'_> {
     let key = meta_key(&mut words, Refusal::TooManyFlags)?;
-    let (flags, key) = MetaFlags::parse(words, key).map_err(blurred)?;
+    let (flags, key) = MetaFlags::parse(words, key).map_err(generic)?;
     Ok(Request::MetaDelete { key, flags }.into())
 }
 
 fn meta_arithmetic(mut words: Words<'_>) -> Outcome<'_> {
     let key = meta_key(&mut words, Refusal::TooManyFlags)?;
-    let (flags, key) = MetaFlags::parse(words, key).map_err(blurred)?;
+    let (flags, key) = MetaFlags::parse(words, key).map_err(generic)?;
     let direction = match flags.mode() {
         None | Some(b'I' | b'+') => Direction::Increment,
         Some(b'D' | b'-') => Direction::Decrement,
@@ -288,7 +288,7 @@ fn meta_arithmetic(mut words: Words<'_>) -> Outcome<'_> {
 }
 
 /// Converts an error of the flags of `md` and `ma`, which report nearly all of them alike.
-fn blurred(refusal: Refusal) -> Refusal {
+fn generic(refusal: Refusal) -> Refusal {
     if refusal == Refusal::OpaqueTooLong { refusal } else { Refusal::InvalidOrDuplicateFlag }
 }
 

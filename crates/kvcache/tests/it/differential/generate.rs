@@ -180,7 +180,7 @@ impl Generator {
                 let (pattern, check) = PATTERNS[self.rng.usize(..PATTERNS.len())];
                 let mut request = self.fill(pattern, check);
                 if self.rng.u32(..20) == 0 {
-                    self.spoil(&mut request);
+                    self.corrupt(&mut request);
                 }
                 requests.push(request);
             }
@@ -188,8 +188,8 @@ impl Generator {
     }
 
     /// Removes, adds or replaces an argument. That makes no short time.
-    fn spoil(&mut self, request: &mut Request) {
-        let junk = self.one_of(JUNK);
+    fn corrupt(&mut self, request: &mut Request) {
+        let junk = self.pick(JUNK);
         let len = request.args.len();
         match self.rng.u32(..3) {
             0 if len > 1 => drop(request.args.pop()),
@@ -224,13 +224,12 @@ impl Generator {
             "<key>" => return args.push(self.key()),
             "<value>" => return args.push(self.value()),
             "<word>" => {
-                return args
-                    .push(self.one_of(&["a", "b c", "x\ny", "0123456789012345678901234567890123456789"]).into());
+                return args.push(self.pick(&["a", "b c", "x\ny", "0123456789012345678901234567890123456789"]).into());
             }
-            "<set>" => self.one_of(&["NX", "XX", "GET", "KEEPTTL", "nx", "Get"]).to_owned(),
-            "<when>" => self.one_of(&["NX", "XX", "GT", "LT", "gt"]).to_owned(),
+            "<set>" => self.pick(&["NX", "XX", "GET", "KEEPTTL", "nx", "Get"]).to_owned(),
+            "<when>" => self.pick(&["NX", "XX", "GT", "LT", "gt"]).to_owned(),
             "<time>" => {
-                let option = self.one_of(&["EX", "PX", "EXAT", "PXAT", "ex", "Px"]);
+                let option = self.pick(&["EX", "PX", "EXAT", "PXAT", "ex", "Px"]);
                 let time = match &*option.to_ascii_uppercase() {
                     "EX" => "<ttl>",
                     "PX" => "<pttl>",
@@ -245,16 +244,16 @@ impl Generator {
             "<pttl>" => self.rng.u64(100_000_000..2_000_000_000_000).to_string(),
             "<at_s>" => (self.now_s + self.rng.u64(100_000..2_000_000_000)).to_string(),
             "<at_ms>" => (self.now_s * 1000 + self.rng.u64(100_000_000..2_000_000_000_000)).to_string(),
-            "<db>" => self.one_of(&["0", "0", "0", "1", "2", "15", "16", "-1"]).to_owned(),
+            "<db>" => self.pick(&["0", "0", "0", "1", "2", "15", "16", "-1"]).to_owned(),
             "<at>" => self
-                .one_of(&["0", "1", "2", "3", "5", "8", "10", "13", "40", "100", "-1", "-2", "-3", "-7", "-100"])
+                .pick(&["0", "1", "2", "3", "5", "8", "10", "13", "40", "100", "-1", "-2", "-3", "-7", "-100"])
                 .to_owned(),
-            "<far>" => self.one_of(&["1048574", "1048575", "1048576", "100000", "8388607", "8388608", "-5"]).to_owned(),
+            "<far>" => self.pick(&["1048574", "1048575", "1048576", "100000", "8388607", "8388608", "-5"]).to_owned(),
             "<integer>" => return args.push(self.integer()),
             "<float>" => return args.push(self.float()),
-            "<kind>" => self.one_of(&["u8", "i8", "u1", "i64", "u63", "i5", "u13", "u64", "i0", "x8"]).to_owned(),
+            "<kind>" => self.pick(&["u8", "i8", "u1", "i64", "u63", "i5", "u13", "u64", "i0", "x8"]).to_owned(),
             "<pattern>" => self
-                .one_of(&[
+                .pick(&[
                     "*", "k*", "k?", "k[1-5]", "k[^1-5]", "k1*", "[", "\\*", "k\\1", "*[0-9]", "none", "**", "?", "",
                 ])
                 .to_owned(),
@@ -275,7 +274,7 @@ impl Generator {
                 _ => return self.words("COUNT 1000|2000", args),
             },
             word => {
-                args.extend(self.in_some_case(word).split('~').map(Into::into));
+                args.extend(self.random_case(word).split('~').map(Into::into));
                 return;
             }
         };
@@ -296,14 +295,14 @@ impl Generator {
         }
     }
 
-    fn in_some_case(&mut self, word: &str) -> String {
+    fn random_case(&mut self, word: &str) -> String {
         match self.rng.u32(..4) {
             0 => word.to_ascii_lowercase(),
             _ => word.to_owned(),
         }
     }
 
-    fn one_of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
         choices[self.rng.usize(..choices.len())]
     }
 
@@ -316,7 +315,7 @@ impl Generator {
         match self.rng.u32(..8) {
             0..3 => self.integer(),
             3 => self.float(),
-            4 => self.one_of(&["", " 1", "1 ", "abc", "-0", "+1", "01", "hello world", "nan", "1e", "a\r\nb"]).into(),
+            4 => self.pick(&["", " 1", "1 ", "abc", "-0", "+1", "01", "hello world", "nan", "1e", "a\r\nb"]).into(),
             5 => (0..self.rng.usize(..20)).map(|_| b'a' + self.rng.u8(..4)).collect(),
             6 => (0..self.rng.usize(..100)).map(|_| self.rng.u8(..)).collect(),
             _ => {

@@ -18,7 +18,7 @@ use fastrand::Rng;
 use generate::{Generator, Request};
 use reply::{Node, Replies};
 use servers::{Redis, kvcache};
-use testkit::Client;
+use testkit::{Client, DriverKind};
 
 /// Number of commands by default.
 const COMMANDS: usize = 20_000;
@@ -43,12 +43,12 @@ enum Check {
     Kind,
 }
 
-/// Arguments of kvcache, one set after the other.
+/// Arguments of kvcache, one set after the other; each runs on another driver.
 const SETUPS: [&[&str]; 5] = [
     &["--threads", "1", "--shards", "1"],
     &["--threads", "2", "--shards", "7"],
     &["--threads", "2", "--shards", "3", "--store", "hashbrown"],
-    &["--threads", "1", "--shards", "2", "--store", "std", "--driver", "tokio"],
+    &["--threads", "1", "--shards", "2", "--store", "std"],
     &["--threads", "2", "--shards", "5", "--store", "partitioned"],
 ];
 
@@ -61,12 +61,12 @@ fn random_commands_are_answered_as_by_redis() -> anyhow::Result<()> {
     };
     let commands = number("KVCACHE_DIFFERENTIAL", COMMANDS as u64)? as usize / SETUPS.len();
     let seed = number("KVCACHE_SEED", 7)?;
-    for (round, setup) in SETUPS.iter().enumerate() {
+    for ((round, setup), driver) in SETUPS.iter().enumerate().zip(DriverKind::ALL.iter().cycle()) {
         let redis = Redis::start(&exe)?;
-        let kvcache = kvcache(setup)?;
+        let kvcache = kvcache(*driver, setup)?;
         let seed = seed.wrapping_add(round as u64);
         let mut both = Both::connect(redis.address(), kvcache.address(), seed)?;
-        both.run(commands).with_context(|| format!("{setup:?}, KVCACHE_SEED={seed}"))?;
+        both.run(commands).with_context(|| format!("{setup:?} on {driver}, KVCACHE_SEED={seed}"))?;
     }
     Ok(())
 }

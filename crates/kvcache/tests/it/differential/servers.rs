@@ -4,14 +4,14 @@ use std::{path::Path, process::Command};
 
 use sys::listen::Address;
 use tempfile::TempDir;
-use testkit::Server;
+use testkit::{DriverKind, Server};
 
-use crate::common::{EXE, Foreign};
+use crate::common::{EXE, PeerServer};
 
 /// A Redis on a unix socket; killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Redis {
-    _process: Foreign,
+    _process: PeerServer,
     address: Address,
     _directory: TempDir,
 }
@@ -26,7 +26,7 @@ impl Redis {
         command.args(["--proto-max-bulk-len", "1mb"]);
         command.arg("--dir").arg(directory.path()).arg("--unixsocket").arg(&socket);
         let address = Address::Unix(socket);
-        Ok(Self { _process: Foreign::start(command, &[&address])?, address, _directory: directory })
+        Ok(Self { _process: PeerServer::start(command, &[&address])?, address, _directory: directory })
     }
 
     pub(crate) fn address(&self) -> &Address {
@@ -34,6 +34,7 @@ impl Redis {
     }
 }
 
-pub(super) fn kvcache(args: &[&str]) -> anyhow::Result<Server> {
-    Server::start(Path::new(EXE), ["--listen", "127.0.0.1:0", "--max-request-size", "1MiB"].iter().chain(args))
+pub(super) fn kvcache(driver: DriverKind, args: &[&str]) -> anyhow::Result<Server> {
+    let common = ["--listen", "127.0.0.1:0", "--max-request-size", "1MiB", "--driver", driver.name()];
+    Server::start(Path::new(EXE), common.iter().chain(args))
 }

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use sys::listen::Address;
 use testkit::{Client, installed_program};
 
-use crate::common::{Foreign, Kv};
+use crate::common::{Kv, PeerServer};
 
 const KEYS: usize = 6;
 /// Number of runs, each with other random numbers and fresh servers.
@@ -164,7 +164,7 @@ impl Requests {
 
     /// Returns a set whose unique number is used again later, when it may be outdated. Only numbers of one key are
     /// compared: kvcache assigns them when asked, memcached when it stores.
-    fn late(&mut self) -> String {
+    fn outdated_set(&mut self) -> String {
         let (key, number) = (self.key(), self.numbers);
         let between = match self.random.u8(..6) {
             0 => format!("set {key} 0 0 2\r\n12\r\n"),
@@ -174,8 +174,8 @@ impl Requests {
             4 => format!("mg {key} c R2000\r\n"),
             _ => format!("touch {key} 100\r\n"),
         };
-        let late = format!("ms {key} 1 c I C\u{1}{number}\u{1}{}\r\n9\r\n", self.flags(&["k", "T=", "F="]));
-        self.next = vec![format!("mg {key} v t c f\r\n"), format!("mg {key} v t\r\n"), late, between];
+        let outdated = format!("ms {key} 1 c I C\u{1}{number}\u{1}{}\r\n9\r\n", self.flags(&["k", "T=", "F="]));
+        self.next = vec![format!("mg {key} v t c f\r\n"), format!("mg {key} v t\r\n"), outdated, between];
         format!("ms {key} 1 c T1000\r\n8\r\n")
     }
 
@@ -184,7 +184,7 @@ impl Requests {
             return next;
         }
         match self.random.u8(..25) {
-            24 => self.late(),
+            24 => self.outdated_set(),
             0..4 => self.simple(),
             4 => format!("incr {} {}{}\r\n", self.key(), self.value().trim(), self.noreply()),
             5 => format!("decr {} {}{}\r\n", self.key(), self.random.u16(..300), self.noreply()),
@@ -214,7 +214,7 @@ impl Requests {
                 self.flags(&["k", "O=", "q", "v", "N=", "t", "J=", "D=", "MA=", "C="])
             ),
             20 => format!("me {}\r\n", self.key()),
-            21 => self.odd(),
+            21 => self.malformed(),
             22 if self.random.u8(..8) == 0 => format!("flush_all{}\r\n", self.noreply()),
             _ => {
                 // These keys are not used otherwise: for a key that was not set in base64, memcached returns the bytes.
@@ -245,9 +245,9 @@ impl Requests {
         }
     }
 
-    fn odd(&mut self) -> String {
+    fn malformed(&mut self) -> String {
         let long = "k".repeat(251);
-        let odd = [
+        let lines = [
             "",
             "get",
             "foo",
@@ -291,7 +291,7 @@ impl Requests {
             1 => format!("set {long} 0 0 2\r\nhi\r\n"),
             2 => "set key0 0 0 2\r\nlong\r\n".to_owned(),
             3 => format!("mg {long} v\r\n"),
-            _ => format!("{}\r\n", self.pick(&odd)),
+            _ => format!("{}\r\n", self.pick(&lines)),
         }
     }
 }
@@ -304,7 +304,7 @@ fn compare(seed: u64, requests: usize, mut make: impl FnMut(&mut Requests) -> St
     command.arg("-s").arg(scratch.path().join("memcached.sock")).args(["-t", "1", "-u", "root"]);
     // Threads that hold an item for a moment make `decr` replace it instead of padding it.
     command.args(["-o", "no_lru_maintainer,no_lru_crawler"]);
-    let _memcached = Foreign::start(command, &[&address])?;
+    let _memcached = PeerServer::start(command, &[&address])?;
     let kv = Kv::start(["--compression", "lz4"])?;
     let (mut theirs, mut ours) = (Side::connect(&address)?, Side::connect(kv.memcached())?);
     let mut made = Requests { random: Rng::with_seed(seed), numbers: 0, next: Vec::new() };

@@ -10,13 +10,13 @@ use anyhow::Context;
 use sys::listen::Address;
 use testkit::{Client, installed_program};
 
-use crate::common::{Foreign, Kv, exchange};
+use crate::common::{Kv, PeerServer, exchange};
 
 const KEYS: usize = 64;
 
 /// twemproxy in front of servers, speaking `redis` or memcached's text protocol on a unix socket.
 pub(crate) struct Proxy {
-    _process: Foreign,
+    _process: PeerServer,
     _scratch: tempfile::TempDir,
     socket: PathBuf,
 }
@@ -48,12 +48,12 @@ impl Proxy {
 }
 
 /// Runs twemproxy. Its port for statistics cannot be left to the kernel, so another program may take it first.
-fn run(program: &Path, scratch: &Path, socket: &Path) -> anyhow::Result<Foreign> {
+fn run(program: &Path, scratch: &Path, socket: &Path) -> anyhow::Result<PeerServer> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
     let mut command = Command::new(program);
     command.arg("-c").arg(scratch.join("proxy.yml")).arg("-o").arg(scratch.join("proxy.log"));
     command.args(["-a", "127.0.0.1", "-s", &port]);
-    Foreign::start(command, &[&Address::Unix(socket.to_owned())])
+    PeerServer::start(command, &[&Address::Unix(socket.to_owned())])
 }
 
 /// Returns the number of keys of each server.

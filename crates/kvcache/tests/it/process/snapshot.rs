@@ -81,12 +81,12 @@ fn a_damaged_file_is_refused_and_left_alone() {
         let mut command = Command::new(EXE);
         command.args(["--listen", "127.0.0.1:0", "--snapshot"]).arg(&file);
         let finished = run_to_end(command).unwrap();
-        let says = |text: &str| -> anyhow::Result<()> {
+        let fails_with = |text: &str| -> anyhow::Result<()> {
             ensure!(finished.code() == Some(1) && finished.stderr.contains(text), "{finished:?}");
             Ok(())
         };
-        says(why).unwrap();
-        says("at byte").unwrap();
+        fails_with(why).unwrap();
+        fails_with("at byte").unwrap();
         assert_eq!(finished.stdout, "", "it has not begun to listen");
         assert_eq!(std::fs::read(&file).unwrap(), damaged);
     }

@@ -25,7 +25,7 @@ impl Cli {
     }
 
     /// Runs redis-cli and returns its output; nothing may be on standard error.
-    fn says(&self, args: &[&str]) -> anyhow::Result<String> {
+    fn output(&self, args: &[&str]) -> anyhow::Result<String> {
         let finished = run(self.command(args)?)?;
         ensure!(finished.stderr.is_empty(), "{args:?}: {}", finished.stderr);
         Ok(finished.stdout)
@@ -35,14 +35,14 @@ impl Cli {
 #[test]
 fn redis_cli_runs_commands() -> anyhow::Result<()> {
     let Some(cli) = Cli::start(&[])? else { return Ok(()) };
-    assert_eq!(cli.says(&["ping"])?, "PONG\n");
-    assert_eq!(cli.says(&["-3", "set", "greeting", "hello there", "EX", "100"])?, "OK\n");
-    assert_eq!(cli.says(&["-3", "get", "greeting"])?, "hello there\n");
-    assert_eq!(cli.says(&["--no-raw", "-3", "get", "absent"])?, "(nil)\n");
-    assert!(cli.says(&["info", "server"])?.contains("redis_version:7.0.15"));
-    assert!(cli.says(&["client", "list"])?.contains("cmd=client|list"));
-    assert!(cli.says(&["command", "docs", "set"])?.contains("seconds"));
-    assert!(cli.says(&["client", "help"])?.contains("KILL"));
+    assert_eq!(cli.output(&["ping"])?, "PONG\n");
+    assert_eq!(cli.output(&["-3", "set", "greeting", "hello there", "EX", "100"])?, "OK\n");
+    assert_eq!(cli.output(&["-3", "get", "greeting"])?, "hello there\n");
+    assert_eq!(cli.output(&["--no-raw", "-3", "get", "absent"])?, "(nil)\n");
+    assert!(cli.output(&["info", "server"])?.contains("redis_version:7.0.15"));
+    assert!(cli.output(&["client", "list"])?.contains("cmd=client|list"));
+    assert!(cli.output(&["command", "docs", "set"])?.contains("seconds"));
+    assert!(cli.output(&["client", "help"])?.contains("KILL"));
     Ok(())
 }
 
@@ -50,12 +50,12 @@ fn redis_cli_runs_commands() -> anyhow::Result<()> {
 fn redis_cli_lists_and_measures_keys() -> anyhow::Result<()> {
     let Some(cli) = Cli::start(&[])? else { return Ok(()) };
     for number in 0..30 {
-        cli.says(&["set", &format!("key:{number}"), &"x".repeat(number)])?;
+        cli.output(&["set", &format!("key:{number}"), &"x".repeat(number)])?;
     }
-    assert_eq!(cli.says(&["--scan", "--pattern", "key:*"])?.lines().count(), 30);
-    let biggest = cli.says(&["--bigkeys", "-i", "0"])?;
+    assert_eq!(cli.output(&["--scan", "--pattern", "key:*"])?.lines().count(), 30);
+    let biggest = cli.output(&["--bigkeys", "-i", "0"])?;
     assert!(biggest.contains("key:29") && biggest.contains("30 strings"), "{biggest}");
-    let memory = cli.says(&["--memkeys", "-i", "0"])?;
+    let memory = cli.output(&["--memkeys", "-i", "0"])?;
     assert!(memory.contains("30 strings"), "{memory}");
     Ok(())
 }
@@ -75,7 +75,7 @@ fn redis_cli_loads_keys_in_bulk() -> anyhow::Result<()> {
     command.args(["-c", script]).arg(&cli.program).arg(port(&cli.server)?).arg(&path);
     let finished = run(command)?;
     assert!(finished.stdout.contains("errors: 0, replies: 5000"), "{}", finished.stdout);
-    assert_eq!(cli.says(&["dbsize"])?, "5000\n");
+    assert_eq!(cli.output(&["dbsize"])?, "5000\n");
     Ok(())
 }
 
@@ -83,7 +83,7 @@ fn redis_cli_loads_keys_in_bulk() -> anyhow::Result<()> {
 #[test]
 fn redis_cli_monitors_the_server() -> anyhow::Result<()> {
     let Some(cli) = Cli::start(&[])? else { return Ok(()) };
-    cli.says(&["set", "k", "v"])?;
+    cli.output(&["set", "k", "v"])?;
     for (args, wanted) in [(vec!["--stat", "-i", "0.01"], "data"), (vec!["--latency", "--raw", "-i", "0.1"], ".")] {
         let mut child = cli.command(&args)?.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();

@@ -1,6 +1,6 @@
 //! The meaning of requests, as memcached 1.6.18 understands these very bytes.
 
-use super::meaning;
+use super::parse_to_text;
 use crate::memcached::Limits;
 
 const FORMAT: &str = "CLIENT_ERROR bad command line format";
@@ -8,7 +8,7 @@ const CHUNK: &str = "CLIENT_ERROR bad data chunk";
 
 fn check(table: &[(&str, &str)]) {
     for (input, expected) in table {
-        assert_eq!(meaning(input.as_bytes(), &Limits::default()), *expected, "{input:?}");
+        assert_eq!(parse_to_text(input.as_bytes(), &Limits::default()), *expected, "{input:?}");
     }
 }
 
@@ -215,8 +215,8 @@ fn connections_of_other_protocols_are_closed() {
         (&(" ".repeat(101) + "get " + &"a ".repeat(1500)), "†"),
     ]);
     // memcached takes the first byte for the binary protocol, but not a later one.
-    assert_eq!(meaning(b"\x80", &Limits::default()), "†");
-    assert_eq!(meaning(b"mn\r\n\x80\r\n", &Limits::default()), "mn | ERROR");
+    assert_eq!(parse_to_text(b"\x80", &Limits::default()), "†");
+    assert_eq!(parse_to_text(b"mn\r\n\x80\r\n", &Limits::default()), "mn | ERROR");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn meta_get() {
         (&format!("mg a {}\r\n", "v ".repeat(18)), "CLIENT_ERROR options flags are too long"),
         (&format!("mg a {}\r\n", "v ".repeat(99)), "CLIENT_ERROR options flags are too long"),
     ]);
-    assert_eq!(meaning(b"mg a \xff\r\n", &Limits::default()), DUPLICATE);
+    assert_eq!(parse_to_text(b"mg a \xff\r\n", &Limits::default()), DUPLICATE);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use proptest::{collection::vec, prelude::*};
 
-use super::{meaning, torn_meaning};
+use super::{parse_to_text, parse_torn_to_text};
 use crate::memcached::{Expiry, Limits, Parsed, Request, RequestParser, StoreMode, client};
 
 const SMALL: Limits = Limits { value_bytes_max: 20, line_bytes_max: 30, keys_line_bytes_max: 60 };
@@ -32,7 +32,7 @@ proptest! {
     #[test]
     fn requests_do_not_depend_on_fragmentation(input in stream(), sizes in vec(1_usize..20, 1..5), small: bool) {
         let limits = if small { SMALL } else { Limits::default() };
-        prop_assert_eq!(meaning(&input, &limits), torn_meaning(&input, &sizes, &limits));
+        prop_assert_eq!(parse_to_text(&input, &limits), parse_torn_to_text(&input, &sizes, &limits));
     }
 
     #[test]
@@ -75,7 +75,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn the_number_of_missing_bytes_is_reported() {
     let mut parser = RequestParser::default();
     assert_eq!(parser.parse(b"set a 0 0 100\r\nab", &Limits::default()), Ok(Parsed::Incomplete { need: 100 }));
     assert_eq!(parser.parse(b"set a 0 0 100\r\nabcd", &Limits::default()), Ok(Parsed::Incomplete { need: 98 }));

@@ -4,9 +4,9 @@ use crate::resp::{Args, Parsed, RequestLimits, RequestParser};
 
 /// Requests as their arguments, each in brackets. Empty requests are left out, as they get no reply. At the end comes
 /// the error, or `…` if bytes are left over.
-pub(super) fn meaning(mut input: &[u8], limits: &RequestLimits) -> String {
+pub(super) fn parse_to_text(mut input: &[u8], limits: &RequestLimits) -> String {
     let mut parser = RequestParser::default();
-    let mut said = Vec::new();
+    let mut parts = Vec::new();
     while !input.is_empty() {
         let mut args = Args::new();
         let consumed = match parser.parse(input, limits, &mut args) {
@@ -16,25 +16,25 @@ pub(super) fn meaning(mut input: &[u8], limits: &RequestLimits) -> String {
                 consumed
             }
             Ok(Parsed::Incomplete { .. }) => {
-                said.push("…".to_owned());
+                parts.push("…".to_owned());
                 break;
             }
             Err(error) => {
-                said.push(error.to_string());
+                parts.push(error.to_string());
                 break;
             }
         };
         if !args.is_empty() {
-            said.push(args.iter().map(|arg| format!("[{}]", arg.escape_ascii())).collect());
+            parts.push(args.iter().map(|arg| format!("[{}]", arg.escape_ascii())).collect());
         }
         input = &input[consumed..];
     }
-    said.join(" ")
+    parts.join(" ")
 }
 
 fn check(table: &[(&[u8], &str)], limits: &RequestLimits) {
     for (input, expected) in table {
-        assert_eq!(meaning(input, limits), *expected, "{}", input.escape_ascii());
+        assert_eq!(parse_to_text(input, limits), *expected, "{}", input.escape_ascii());
     }
 }
 
@@ -92,7 +92,7 @@ fn arrays_mean_what_they_mean_to_redis() {
 #[test]
 fn more_than_a_million_arguments_are_refused() {
     let limits = RequestLimits::default();
-    assert_eq!(meaning(b"*1048577\r\n", &limits), "Protocol error: invalid multibulk length");
+    assert_eq!(parse_to_text(b"*1048577\r\n", &limits), "Protocol error: invalid multibulk length");
 }
 
 #[test]
@@ -146,15 +146,15 @@ fn lines_are_at_most_64_kib_long() {
         let line_start = start.rfind('\n').map_or(0, |end| end + 1);
         let mut input = start.as_bytes().to_vec();
         input.resize(line_start + 64 * 1024, filler);
-        assert_eq!(meaning(&input, &RequestLimits::default()), "…", "{start:?}");
+        assert_eq!(parse_to_text(&input, &RequestLimits::default()), "…", "{start:?}");
         input.push(filler);
-        assert_eq!(meaning(&input, &RequestLimits::default()), error, "{start:?}");
+        assert_eq!(parse_to_text(&input, &RequestLimits::default()), error, "{start:?}");
         // The end of the line comes too late.
         input.extend_from_slice(b"\r\n");
-        assert_eq!(meaning(&input, &RequestLimits::default()), error, "{start:?}");
+        assert_eq!(parse_to_text(&input, &RequestLimits::default()), error, "{start:?}");
     }
     let long = [b"ECHO ".as_slice(), &[b'a'; 60_000], b"\n"].concat();
-    assert_eq!(meaning(&long, &RequestLimits::default()).len(), "[ECHO][]".len() + 60_000);
+    assert_eq!(parse_to_text(&long, &RequestLimits::default()).len(), "[ECHO][]".len() + 60_000);
 }
 
 #[test]

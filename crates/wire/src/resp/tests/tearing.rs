@@ -2,15 +2,15 @@
 
 use proptest::{collection::vec, prelude::*};
 
-use super::requests::meaning;
+use super::requests::parse_to_text;
 use crate::resp::{
     Args, FAST_BYTES_MAX, FastRequest, Parsed, ProtocolError, RequestLimits, RequestParser, client, parse_fast,
 };
 
-/// Returns the [`meaning`] of input that arrives in pieces, each offered after the unread part of earlier ones.
-fn torn_meaning(input: &[u8], sizes: &[usize], limits: &RequestLimits) -> String {
+/// Returns the [`parse_to_text`] of input that arrives in pieces, each offered after the unread part of earlier ones.
+fn parse_torn_to_text(input: &[u8], sizes: &[usize], limits: &RequestLimits) -> String {
     let mut parser = RequestParser::default();
-    let (mut start, mut end, mut said) = (0, 0, Vec::new());
+    let (mut start, mut end, mut parts) = (0, 0, Vec::new());
     let mut sizes = sizes.iter().cycle();
     'arrival: while end < input.len() {
         end = input.len().min(end + sizes.next().unwrap_or(&1));
@@ -28,21 +28,21 @@ fn torn_meaning(input: &[u8], sizes: &[usize], limits: &RequestLimits) -> String
                     continue 'arrival;
                 }
                 Err(error) => {
-                    said.push(error.to_string());
-                    return said.join(" ");
+                    parts.push(error.to_string());
+                    return parts.join(" ");
                 }
             };
             assert!(!parser.is_mid_request());
             if !args.is_empty() {
-                said.push(args.iter().map(|arg| format!("[{}]", arg.escape_ascii())).collect());
+                parts.push(args.iter().map(|arg| format!("[{}]", arg.escape_ascii())).collect());
             }
             start += consumed;
         }
     }
     if start < end {
-        said.push("…".to_owned());
+        parts.push("…".to_owned());
     }
-    said.join(" ")
+    parts.join(" ")
 }
 
 /// Bytes that may confuse a parser, and whole requests between them.
@@ -68,7 +68,7 @@ proptest! {
     #[test]
     fn requests_do_not_depend_on_fragmentation(input in stream(), sizes in vec(1_usize..20, 1..5), small: bool) {
         let limits = if small { SMALL } else { RequestLimits::default() };
-        prop_assert_eq!(meaning(&input, &limits), torn_meaning(&input, &sizes, &limits));
+        prop_assert_eq!(parse_to_text(&input, &limits), parse_torn_to_text(&input, &sizes, &limits));
     }
 
     #[test]
@@ -176,7 +176,7 @@ fn a_torn_request_is_read_once() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn the_number_of_missing_bytes_is_reported() {
     let mut parser = RequestParser::default();
     let outcome = parser.parse(b"*2\r\n$3\r\nGET\r\n$100\r\nab", &RequestLimits::default(), &mut Args::new());
     assert_eq!(outcome, Ok(Parsed::Incomplete { need: 100 }));
