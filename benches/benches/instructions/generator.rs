@@ -31,7 +31,7 @@ fn check(client: &mut HttpClient, conn: &mut HttpConn, mut input: &[u8]) {
         let decoded = client.decode(conn, Single(0), input);
         input = &input[decoded.consumed..];
         match decoded.progress {
-            Progress::Done { verdict, .. } => return verdict.expect("a right reply"),
+            Progress::Done { outcome, .. } => return outcome.expect("a right reply"),
             Progress::NeedMore => assert!(!input.is_empty(), "the reply is whole"),
             Progress::Broken(class) => panic!("{class:?}"),
         }

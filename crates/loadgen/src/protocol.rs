@@ -23,7 +23,7 @@ pub trait ClientProtocol: Send {
     fn decode_greeting(&mut self, _conn: &mut Self::Conn, _input: &[u8]) -> Decoded {
         Decoded {
             consumed: 0,
-            progress: Progress::Done { replies: Replies::ONE, verdict: Ok(()), then: Then::KeepAlive },
+            progress: Progress::Done { replies: Replies::ONE, outcome: Ok(()), after: AfterReply::KeepAlive },
         }
     }
 
@@ -37,23 +37,23 @@ pub trait ClientProtocol: Send {
     /// [`Progress::Done`], all of `input` has been used.
     fn decode(&mut self, conn: &mut Self::Conn, request: Self::Request, input: &[u8]) -> Decoded;
 
-    /// Judges the end of a connection that the server closed while `request` was the oldest in flight.
+    /// Interprets the end of a connection that the server closed while `request` was the oldest in flight.
     fn on_eof(&mut self, conn: &mut Self::Conn, request: Self::Request) -> EofOutcome;
 
     /// Returns the number, for a log, of what the `index`-th request of a batch asks for, counted from the oldest
-    /// without a verdict.
+    /// that are not settled.
     fn operation(&self, request: Self::Request, index: u64) -> u32;
 
     /// Returns the name of what [`Self::operation`] numbered so.
     fn operation_name(&self, operation: u32) -> Cow<'_, str>;
 }
 
-/// Requests that travel together, in one write: the unit of choosing and sending. Each still gets a verdict of its own.
+/// Requests that travel together, in one write: the unit of choosing and sending. Each still has an outcome of its own.
 pub trait Batch: Copy + Send {
-    /// Returns the number of requests without a verdict; at least 1 until the last has got one.
+    /// Returns the number of requests that are not settled; at least 1 until the last is settled.
     fn left(self) -> u64;
 
-    /// Forgets the `count` oldest, which have got their verdicts; never all.
+    /// Forgets the `count` oldest, which are settled; never all.
     #[must_use]
     fn without(self, count: u64) -> Self;
 }
@@ -89,7 +89,7 @@ pub enum Progress {
     NeedMore,
     /// These replies are complete, and all are right or all fail in the same way. Of several the last is not followed
     /// by bytes that belong to no request: such a reply must come alone.
-    Done { replies: Replies, verdict: Verdict, then: Then },
+    Done { replies: Replies, outcome: RequestOutcome, after: AfterReply },
     /// The stream makes no sense any more.
     Broken(ErrorClass),
 }
@@ -109,12 +109,12 @@ impl Replies {
     pub const ONE: Self = Self { count: 1, hits: 0, misses: 0 };
 }
 
-/// Judgement on a complete reply.
-pub type Verdict = Result<(), ErrorClass>;
+/// Outcome of a request: its reply is right, or it failed.
+pub type RequestOutcome = Result<(), ErrorClass>;
 
 /// Announcement of the server with a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum AfterReply {
     /// The connection stays.
     KeepAlive,
     /// This was the last reply on the connection: what else was sent must be sent again.
@@ -127,7 +127,7 @@ pub enum EofOutcome {
     /// It completed the reply.
     Done {
         replies: Replies,
-        verdict: Verdict,
+        outcome: RequestOutcome,
     },
     Failed(ErrorClass),
 }

@@ -111,7 +111,7 @@ pub fn summarize<P>(run: RunDescription, measured: &Measured<P>, server: Option<
 pub fn unreachable(run: RunDescription, class: ErrorClass) -> RunResult {
     let mut tally = Tally::new();
     tally.fail(class, 1);
-    let measured = Measured::<()> { tally, opened: clock::now(), threads: 1, lanes: 1, ..Measured::default() };
+    let measured = Measured::<()> { tally, opened: clock::now(), threads: 1, concurrency: 1, ..Measured::default() };
     summarize(run, &measured, None)
 }
 
@@ -136,7 +136,7 @@ fn origin<P>(measured: &Measured<P>) -> Origin {
     reason = "a mean of nanoseconds"
 )]
 fn corrected<P>(measured: &Measured<P>) -> Histogram<u64> {
-    let interval = clock::nanos(measured.window) as f64 * measured.lanes as f64 / measured.tally.ok.max(1) as f64;
+    let interval = clock::nanos(measured.window) as f64 * measured.concurrency as f64 / measured.tally.ok.max(1) as f64;
     measured.tally.service.clone_correct((interval as u64).max(1))
 }
 
@@ -286,7 +286,7 @@ mod tests {
             load,
             summarize(
                 description(pacing),
-                &Measured::<()> { window, tally, threads: 1, lanes: 1, ..Measured::default() },
+                &Measured::<()> { window, tally, threads: 1, concurrency: 1, ..Measured::default() },
                 None,
             ),
         )

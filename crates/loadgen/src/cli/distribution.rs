@@ -2,23 +2,23 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use loadgen::draw::{KeyDistribution, Trace};
+use loadgen::key_distribution::{KeyDistribution, Trace};
 
 /// Distribution of keys or documents: `uniform`, `zipf:0.99`, `hot:0.1:0.9`, `sequential` or `replay:FILE`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DistributionArg {
-    pub(super) law: KeyDistribution,
+    pub(super) distribution: KeyDistribution,
     /// The text as it was given.
     text: String,
 }
 
 impl DistributionArg {
     pub(super) fn uniform() -> Self {
-        Self { law: KeyDistribution::Uniform, text: "uniform".to_owned() }
+        Self { distribution: KeyDistribution::Uniform, text: "uniform".to_owned() }
     }
 
     pub(super) fn sequential() -> Self {
-        Self { law: KeyDistribution::Sequential, text: "sequential".to_owned() }
+        Self { distribution: KeyDistribution::Sequential, text: "sequential".to_owned() }
     }
 }
 
@@ -32,7 +32,7 @@ impl FromStr for DistributionArg {
                 .to_owned()
         };
         let share = |text| ratio(text).ok().filter(|&share| share > 0.0).ok_or_else(problem);
-        let law = match text.split_once(':') {
+        let distribution = match text.split_once(':') {
             None if text == "uniform" => KeyDistribution::Uniform,
             None if text == "sequential" => KeyDistribution::Sequential,
             Some(("hot", shares)) => {
@@ -46,7 +46,7 @@ impl FromStr for DistributionArg {
             Some(("replay", file)) => KeyDistribution::Replay(Arc::new(trace(file)?)),
             _ => return Err(problem()),
         };
-        Ok(Self { law, text: text.to_owned() })
+        Ok(Self { distribution, text: text.to_owned() })
     }
 }
 

@@ -21,12 +21,12 @@ use serde_json::{Value, json};
 use wire::file::FileId;
 
 use super::{
-    Failure, Outcome,
+    ExitOutcome, Failure,
     ceiling::Ceiling,
     distribution::{DistributionArg, ratio},
     eprint_line,
-    load::LoadArgs,
     progress::ReadingBar,
+    socket_load::SocketLoadArgs,
     socket_run::{SocketRun, interrupt_flag, parse_endpoint},
     values::{count, milliseconds, settings, value_name},
     verify::{VerifyArg, verify_parser},
@@ -58,7 +58,7 @@ Exit status: 0 every request succeeded and was verified; 3 some failed; 130 inte
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, override_usage = "loadgen file [OPTIONS] TARGET CONTENT")]
 #[command(group = ArgGroup::new("documents").required(true).args(["content", "content_option"]))]
-#[command(group = ArgGroup::new("persons").multiple(true).args(["requestors", "reps", "sleep_avg", "sleep_stddev"])
+#[command(group = ArgGroup::new("requestor_options").multiple(true).args(["requestors", "reps", "sleep_avg", "sleep_stddev"])
     .conflicts_with_all(["connections", "duration", "requests", "warmup", "max_warmup", "ramp", "rate", "rate_sweep", "pipeline"]))]
 pub(super) struct FileArgs {
     /// HOST:PORT or unix:/SOCKET
@@ -71,7 +71,7 @@ pub(super) struct FileArgs {
     #[arg(long = "content", value_name = "DIR")]
     content_option: Option<PathBuf>,
     #[command(flatten)]
-    load: LoadArgs,
+    load: SocketLoadArgs,
     /// Protocol of the server
     #[arg(long, value_enum, default_value = "original")]
     protocol: ProtocolArg,
@@ -80,7 +80,7 @@ pub(super) struct FileArgs {
     layout: LayoutKind,
     /// Distribution of the documents: uniform, zipf:EXPONENT, hot:DOCUMENTS:REQUESTS (as in hot:0.1:0.9), sequential
     /// or replay:FILE (a name on each line, in the order of the requests)
-    #[arg(long, value_name = "LAW", default_value = "uniform")]
+    #[arg(long, value_name = "DISTRIBUTION", default_value = "uniform")]
     id_dist: DistributionArg,
     /// Share of the requests for a document that there is not
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = ratio)]
@@ -111,14 +111,14 @@ enum ProtocolArg {
     Framed,
 }
 
-pub(super) fn run(args: &FileArgs) -> Result<Outcome, Failure> {
+pub(super) fn run(args: &FileArgs) -> Result<ExitOutcome, Failure> {
     let endpoint = parse_endpoint(&args.target)?;
     if args.protocol == ProtocolArg::Original && args.load.pipeline != 1 {
         return Err(Failure::usage("--pipeline needs --protocol framed: the original has one request per connection"));
     }
     let describe = |load: &Load| description(args, args.load.config(load), load);
     let run = SocketRun::prepare(&args.load, endpoint, load(args), describe)?;
-    let plan = plan(args, catalogue(args)?, &args.id_dist.law, args.miss_ratio, run.load.seed)?;
+    let plan = plan(args, catalogue(args)?, &args.id_dist.distribution, args.miss_ratio, run.load.seed)?;
     let plan = Arc::new(plan);
     match args.protocol {
         ProtocolArg::Original => measure::<Original>(args, &run, &plan),
@@ -126,7 +126,11 @@ pub(super) fn run(args: &FileArgs) -> Result<Outcome, Failure> {
     }
 }
 
-fn measure<S: FileProtocol>(args: &FileArgs, run: &SocketRun<'_>, plan: &Arc<FilePlan>) -> Result<Outcome, Failure> {
+fn measure<S: FileProtocol>(
+    args: &FileArgs,
+    run: &SocketRun<'_>,
+    plan: &Arc<FilePlan>,
+) -> Result<ExitOutcome, Failure> {
     // Not before: hashing the documents can be ended at once.
     let interrupt = interrupt_flag()?;
     let threads = run.load.threads;

@@ -16,8 +16,8 @@ use loadgen::{
 use serde_json::json;
 
 use super::{
-    Failure, Outcome,
-    load::LoadArgs,
+    ExitOutcome, Failure,
+    socket_load::SocketLoadArgs,
     socket_run::{SocketRun, interrupt_flag},
     tls::TlsArgs,
     values::{Digest, settings},
@@ -54,7 +54,7 @@ pub(super) struct HttpArgs {
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
     #[command(flatten)]
-    load: LoadArgs,
+    load: SocketLoadArgs,
     #[command(flatten)]
     tls: TlsArgs,
     /// Open a connection for each request, which says so (Connection: close); latency counts from the attempt to connect
@@ -83,7 +83,7 @@ pub(super) struct HttpArgs {
     headers: Vec<String>,
 }
 
-pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
+pub(super) fn run(args: &HttpArgs) -> Result<ExitOutcome, Failure> {
     let parse = |url: &String| Target::parse(url, args.unix.as_deref());
     let targets = args.urls.iter().map(parse).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
     let endpoint = Target::endpoint(&targets).map_err(|error| {
@@ -97,7 +97,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
     let run = SocketRun::prepare(&args.load, endpoint, load, describe)?;
 
     let make_client = |thread| {
-        let sampler = Sampler::new(args.verify.sample, args.load.seed, thread);
+        let sampler = Sampler::new(args.verify.sample, args.load.common.seed, thread);
         HttpClient::new(&requests, args.verify.level(deepest(args)), thread).with_sampler(sampler)
     };
     let reply = HttpReply::new(SELF_CHECK_BODY_BYTES);

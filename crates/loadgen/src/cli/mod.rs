@@ -13,6 +13,7 @@ mod progress;
 mod report;
 mod request_log;
 mod series;
+mod socket_load;
 mod socket_run;
 mod tcp;
 mod tls;
@@ -64,7 +65,7 @@ standard error); 130 interrupted (by SIGINT or SIGTERM): the result is of what w
 else.";
 
 /// End of a command without an error.
-enum Outcome {
+enum ExitOutcome {
     Success,
     /// The failures have been counted on standard error.
     FailedRequests,
@@ -101,14 +102,14 @@ pub(crate) fn main() -> ExitCode {
         Command::Kv(args) => kv::run(&args),
         Command::File(args) => file::run(&args),
         Command::Mq(args) => mq::run(&args),
-        Command::MqClient => loadgen::mq::run_client_process().map(|()| Outcome::Success).map_err(Failure::from),
+        Command::MqClient => loadgen::mq::run_client_process().map(|()| ExitOutcome::Success).map_err(Failure::from),
         Command::Report(args) => report::run(&args),
         Command::Null(args) => null::run(&args),
     };
     match outcome {
-        Ok(Outcome::Success) => ExitCode::SUCCESS,
-        Ok(Outcome::FailedRequests) => ExitCode::from(EXIT_FAILED_REQUESTS),
-        Ok(Outcome::Interrupted) => ExitCode::from(EXIT_INTERRUPTED),
+        Ok(ExitOutcome::Success) => ExitCode::SUCCESS,
+        Ok(ExitOutcome::FailedRequests) => ExitCode::from(EXIT_FAILED_REQUESTS),
+        Ok(ExitOutcome::Interrupted) => ExitCode::from(EXIT_INTERRUPTED),
         Err(Failure::Usage(what)) => {
             eprint_line(&format!("error: {what}"));
             ExitCode::from(EXIT_USAGE)

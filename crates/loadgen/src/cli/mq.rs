@@ -12,7 +12,7 @@ use clap::Args;
 use loadgen::{
     body::{self, FileScan, FileVerify, PIECE_BYTES},
     engine::Load,
-    mq::{AnswerForm, AnswerSink, ClientKind, MqLoad, Sharing, WantedFile},
+    mq::{ClientKind, MqLoad, ReplyForm, ReplySink, RequestedFile, Sharing},
     result::ProtocolKind,
     summary::{ReplyKinds, RunDescription},
 };
@@ -21,31 +21,18 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::mqueue::QueueName;
 
 use super::{
-    Failure, Outcome,
+    ExitOutcome, Failure,
     ceiling::Ceiling,
     eprint_line,
     load::LoadArgs,
     progress::{Progress, ReadingBar},
     series::Series,
+    socket_load::SelfCheck,
     values::{Digest, count, settings, value_name},
     verify::{VerifyArg, verify_parser},
 };
 
 const BUFFER_BYTES_MAX: usize = 1 << 30;
-
-/// Options of the load that this command refuses, because they are about sockets.
-const SOCKET_OPTIONS: [&str; 10] = [
-    "threads",
-    "pipeline",
-    "connect_timeout",
-    "first_byte_timeout",
-    "spin",
-    "engine",
-    "self_check",
-    "source_address",
-    "fast_open",
-    "linger_zero",
-];
 
 const EXAMPLES: &str = "Examples:
   loadgen mq --fifo-dir /run/mq -n 20 --clients 20 --sink splice /quintet movie.bin
@@ -59,7 +46,7 @@ const EXAMPLES: &str = "Examples:
 The directory of FIFOs is the one that the server was started with, after `mkdir -m 700`. Each client is a thread or a
 process and has one request under way at a time, with a FIFO of its own that is removed afterwards. In an open loop each has its share of the schedule; what falls due while it is busy waits, and that counts.
 
-What is checked: with --content or --expect-sha256 the SHA-256 of every answer, otherwise that all are as long as the first
+What is checked: with --content or --expect-sha256 the SHA-256 of every reply, otherwise that all are as long as the first
 good one (or as the server announces, with --framed or --status-fifo). With --sink splice nobody looks at the bytes, and
 only lengths are checked.
 
@@ -68,10 +55,9 @@ Exit status: 0 every request succeeded and was verified; 3 some failed; 130 inte
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("connections", |arg| arg.long("clients").visible_alias("connections").default_value("20").help("Clients")))]
-#[command(mut_arg("timeout", |arg| arg.default_value("60s").help("Limit for each request, from its sending to the end of its answer")))]
+#[command(mut_arg("timeout", |arg| arg.default_value("60s").help("Limit for each request, from its sending to the end of its reply")))]
 #[command(mut_arg("ramp", |arg| arg.help("Clients begin evenly over this time, before the warm-up; in an open loop all begin, and the rate grows from 0 meanwhile")))]
 #[command(mut_arg("pin", |arg| arg.help("Pin the clients to these CPUs, round robin: 0 or 0,2-3")))]
-#[command(mut_args(|arg| if SOCKET_OPTIONS.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg }))]
 pub(super) struct MqArgs {
     /// The server's queue: /NAME or, as the server prints it, mq:/NAME
     #[arg(value_name = "QUEUE")]
@@ -91,13 +77,13 @@ pub(super) struct MqArgs {
     /// Kind of each client
     #[arg(long, value_enum, default_value = "thread")]
     spawn: ClientKind,
-    /// Destination of the answers
+    /// Destination of the replies
     #[arg(long, value_enum, default_value = "read")]
-    sink: AnswerSink,
+    sink: ReplySink,
     /// --sink read asks for this many bytes at once
     #[arg(long, value_name = "BYTES", default_value = "131072", value_parser = count::<BUFFER_BYTES_MAX>)]
     buffer_size: usize,
-    /// Level to which each answer is checked
+    /// Level to which each reply is checked
     #[arg(long, default_value = "all", value_parser = verify_parser::<FileVerify>("sha256 if digests are known and the sink is read, otherwise length"))]
     verify: VerifyArg<FileVerify>,
     /// A directory with the files that the server should have
@@ -106,7 +92,7 @@ pub(super) struct MqArgs {
     /// The files' digests, one per PATH in their order
     #[arg(long, value_name = "HEX", conflicts_with = "content")]
     expect_sha256: Vec<Digest>,
-    /// A header with status and length stands before every answer: the server runs with --framed
+    /// A header with status and length stands before every reply: the server runs with --framed
     #[arg(long)]
     framed: bool,
     /// Name a second FIFO in every request, through which the server says what became of it
@@ -114,13 +100,13 @@ pub(super) struct MqArgs {
     status_fifo: bool,
 }
 
-pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
+pub(super) fn run(args: &MqArgs) -> Result<ExitOutcome, Failure> {
     check_usage(args)?;
     // Checked before large files are read. Each client checks what it has opened once more.
     loadgen::mq::open_directory(&args.fifo_dir, sharing(args)).map_err(Failure::usage)?;
-    args.load.output.check_files(args.load.rate.len())?;
+    args.load.check_files()?;
     let server = args.load.server()?;
-    let files = wanted(args)?;
+    let files = requested(args)?;
     // Not before: hashing large files can be ended at once.
     let interrupt = patient_interrupt_flag()?;
     let load = args.load.to_load();
@@ -131,25 +117,20 @@ pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
         progress.finish();
         Ok(measured?)
     };
-    let ceiling = match args.load.wants_ceiling(&load) {
+    let ceiling = match SelfCheck::Auto.is_due(&load) {
         true => Ceiling::Unknown("clients of queues are not checked; run `loadgen null --protocol mq` beside"),
         false => Ceiling::NotWanted,
     };
     let series = Series { args: &args.load, load: &load, server: server.as_ref(), interrupt: &interrupt, ceiling };
     let outcome = series.carry_out(&queue(args), measure, |load| description(args, load, &files))?;
-    if args.sink == AnswerSink::Splice && verify(args) >= FileVerify::Length {
-        eprint_line("note: --sink splice looks at no byte: only the lengths of the answers were checked");
+    if args.sink == ReplySink::Splice && verify(args) >= FileVerify::Length {
+        eprint_line("note: --sink splice looks at no byte: only the lengths of the replies were checked");
     }
     Ok(outcome)
 }
 
 fn check_usage(args: &MqArgs) -> Result<(), Failure> {
     let usage = |problem: &dyn Display| Err(Failure::usage(problem));
-    if let Some(option) = args.load.find_socket_option() {
-        return usage(&format_args!(
-            "{option} does not go with mq: every client is a thread or a process with one request under way"
-        ));
-    }
     args.load.output.check_log_size(args.load.connections)?;
     if let Err(error) = queue(args).parse::<QueueName>() {
         return usage(&error);
@@ -167,7 +148,7 @@ fn check_usage(args: &MqArgs) -> Result<(), Failure> {
         _ => None,
     };
     match needs_digests {
-        Some(what) if args.sink == AnswerSink::Splice => {
+        Some(what) if args.sink == ReplySink::Splice => {
             usage(&format_args!("--verify {what} does not go with --sink splice, which looks at no byte"))
         }
         Some(what) if args.content.is_none() && args.expect_sha256.is_empty() => {
@@ -185,18 +166,18 @@ fn queue(args: &MqArgs) -> &str {
     args.queue.strip_prefix("mq:").unwrap_or(&args.queue)
 }
 
-fn form(args: &MqArgs) -> AnswerForm {
+fn form(args: &MqArgs) -> ReplyForm {
     match (args.framed, args.status_fifo) {
-        (true, _) => AnswerForm::Framed,
-        (false, true) => AnswerForm::Status,
-        (false, false) => AnswerForm::Bare,
+        (true, _) => ReplyForm::Framed,
+        (false, true) => ReplyForm::Status,
+        (false, false) => ReplyForm::Bare,
     }
 }
 
 /// Returns the deepest level that the command can check with what it was given.
 fn deepest(args: &MqArgs) -> FileVerify {
     let knows_digests = args.content.is_some() || !args.expect_sha256.is_empty();
-    if knows_digests && args.sink == AnswerSink::Read { FileVerify::Sha256 } else { FileVerify::Length }
+    if knows_digests && args.sink == ReplySink::Read { FileVerify::Sha256 } else { FileVerify::Length }
 }
 
 fn verify(args: &MqArgs) -> FileVerify {
@@ -204,13 +185,13 @@ fn verify(args: &MqArgs) -> FileVerify {
 }
 
 /// Reads all that is to be known of the files before the first request.
-fn wanted(args: &MqArgs) -> Result<Vec<WantedFile>, Failure> {
+fn requested(args: &MqArgs) -> Result<Vec<RequestedFile>, Failure> {
     let knowledge = if verify(args) == FileVerify::Sha256 { FileScan::LengthAndDigest } else { FileScan::Length };
     let local = |path: &str| args.content.as_ref().map(|content| local(content, path));
     let bytes = args.paths.iter().filter_map(|path| local(path)?.metadata().ok()).map(|file| file.len()).sum();
     let reading = ReadingBar::new(bytes, "hashing the files");
     let mut piece = vec![0; PIECE_BYTES];
-    let know = |(index, path): (usize, &String)| -> Result<WantedFile, Failure> {
+    let know = |(index, path): (usize, &String)| -> Result<RequestedFile, Failure> {
         let given = args.expect_sha256.get(index).map(|Digest(digest)| *digest);
         let (length, digest) = match local(path) {
             None => (None, given),
@@ -220,7 +201,7 @@ fn wanted(args: &MqArgs) -> Result<Vec<WantedFile>, Failure> {
                 (Some(length), digest)
             }
         };
-        Ok(WantedFile { path: path.clone(), length, digest })
+        Ok(RequestedFile { path: path.clone(), length, digest })
     };
     args.paths.iter().enumerate().map(know).collect()
 }
@@ -233,9 +214,9 @@ fn local(content: &Path, path: &str) -> PathBuf {
     content.join(path.trim_start_matches('/'))
 }
 
-/// Tells the clients what to do under `load`. The prefix of the FIFOs is new each time, so that a late answer to the step before finds
+/// Tells the clients what to do under `load`. The prefix of the FIFOs is new each time, so that a late reply to the step before finds
 /// no FIFO of its name.
-fn mq_load(args: &MqArgs, load: &Load, files: Vec<WantedFile>) -> MqLoad {
+fn mq_load(args: &MqArgs, load: &Load, files: Vec<RequestedFile>) -> MqLoad {
     MqLoad {
         queue: queue(args).to_owned(),
         fifo_directory: args.fifo_dir.clone(),
@@ -261,7 +242,7 @@ fn mq_load(args: &MqArgs, load: &Load, files: Vec<WantedFile>) -> MqLoad {
     }
 }
 
-fn description(args: &MqArgs, load: &Load, files: &[WantedFile]) -> RunDescription {
+fn description(args: &MqArgs, load: &Load, files: &[RequestedFile]) -> RunDescription {
     let target: Vec<&str> = std::iter::once(queue(args)).chain(args.paths.iter().map(String::as_str)).collect();
     RunDescription {
         kind: ProtocolKind::Mq,
@@ -272,30 +253,14 @@ fn description(args: &MqArgs, load: &Load, files: &[WantedFile]) -> RunDescripti
     }
 }
 
-fn config(args: &MqArgs, load: &Load, files: &[WantedFile]) -> BTreeMap<String, Value> {
+fn config(args: &MqArgs, load: &Load, files: &[RequestedFile]) -> BTreeMap<String, Value> {
     let mut config = args.load.config(load);
-    let socket_settings = [
-        "connections",
-        "connect_timeout_s",
-        "first_byte_timeout_s",
-        "pipeline",
-        "spin",
-        "threads",
-        "tls",
-        "engine",
-        "source_addresses",
-        "fast_open",
-        "linger_zero",
-    ];
-    for name in socket_settings {
-        config.remove(name);
-    }
     let form = match form(args) {
-        AnswerForm::Bare => "bare",
-        AnswerForm::Framed => "framed",
-        AnswerForm::Status => "status-fifo",
+        ReplyForm::Bare => "bare",
+        ReplyForm::Framed => "framed",
+        ReplyForm::Status => "status-fifo",
     };
-    let is_known = |wanted: &WantedFile| wanted.digest.is_some();
+    let is_known = |requested: &RequestedFile| requested.digest.is_some();
     config.extend(settings([
         ("buffer_bytes", json!(args.buffer_size)),
         ("clients", json!(load.connections)),

@@ -10,7 +10,7 @@ use loadgen::null::{
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::{affinity::Cpus, listen::Address, mqueue::QueueName};
 
-use super::{Failure, Outcome, print};
+use super::{ExitOutcome, Failure, print};
 
 const DEFAULT_BODY_BYTES: usize = 128;
 const DEFAULT_VALUE_BYTES: usize = 12;
@@ -89,8 +89,8 @@ fn size(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|size| *size <= MAX).ok_or_else(|| format!("not a number from 0 to {MAX}"))
 }
 
-pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
-    if let Some(problem) = misplaced(args) {
+pub(super) fn run(args: &NullArgs) -> Result<ExitOutcome, Failure> {
+    if let Some(problem) = find_misplaced_option(args) {
         return Err(Failure::usage(problem));
     }
     if let Some(cpus) = &args.pin {
@@ -108,7 +108,7 @@ pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
 }
 
 /// Finds an option that does not go with the protocol.
-fn misplaced(args: &NullArgs) -> Option<&'static str> {
+fn find_misplaced_option(args: &NullArgs) -> Option<&'static str> {
     let is_queue = matches!(args.protocol, NullProtocol::Mq);
     match (&args.listen, args.protocol) {
         (Listen::Socket(_), NullProtocol::Mq) => return Some("--protocol mq listens on a queue: --listen mq:/NAME"),
@@ -132,15 +132,15 @@ fn misplaced(args: &NullArgs) -> Option<&'static str> {
     None
 }
 
-fn serve_queue(args: &NullArgs, name: &QueueName, stop: &UnixStream) -> Result<Outcome, Failure> {
+fn serve_queue(args: &NullArgs, name: &QueueName, stop: &UnixStream) -> Result<ExitOutcome, Failure> {
     let (root, fifos) = (args.root.clone().unwrap_or_default(), args.fifo_dir.clone().unwrap_or_default());
     let server = NullQueue::bind(name, &root, &fifos).with_context(|| format!("cannot listen on mq:{name}"))?;
     print(format!("listening on mq:{name}\n"))?;
     server.serve(stop).context("the queue failed")?;
-    Ok(Outcome::Success)
+    Ok(ExitOutcome::Success)
 }
 
-fn serve_sockets(args: &NullArgs, address: &Address, stop: &UnixStream) -> Result<Outcome, Failure> {
+fn serve_sockets(args: &NullArgs, address: &Address, stop: &UnixStream) -> Result<ExitOutcome, Failure> {
     let server = NullServer::bind(address).with_context(|| format!("cannot listen on {address}"))?;
     print(format!("listening on {}\n", server.address()))?;
     let served = match args.protocol {
@@ -157,5 +157,5 @@ fn serve_sockets(args: &NullArgs, address: &Address, stop: &UnixStream) -> Resul
         NullProtocol::Mq => Ok(()),
     };
     served.context("the event loop failed")?;
-    Ok(Outcome::Success)
+    Ok(ExitOutcome::Success)
 }

@@ -15,7 +15,7 @@ use loadgen::{
     stored,
 };
 
-use super::{Failure, Outcome, eprint_line, print, progress::ProgressMode, request_log::RequestLogArgs};
+use super::{ExitOutcome, Failure, eprint_line, print, progress::ProgressMode, request_log::RequestLogArgs};
 
 #[derive(Args, Debug)]
 pub(super) struct OutputArgs {
@@ -71,7 +71,7 @@ impl OutputArgs {
         measured: &Measured<P>,
         target: &impl Display,
         warning: Option<&str>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<ExitOutcome, Failure> {
         if let Some(directory) = &self.out {
             store(directory, result, measured.timeline.as_ref())?;
         }
@@ -95,7 +95,7 @@ impl OutputArgs {
             eprint_line(warning);
         }
         let outcome = report_failures(result);
-        Ok(if measured.was_interrupted { Outcome::Interrupted } else { outcome })
+        Ok(if measured.was_interrupted { ExitOutcome::Interrupted } else { outcome })
     }
 
     /// Prints the result of a server that cannot be connected to, for programs only: people have the line on standard error.
@@ -137,9 +137,9 @@ pub(super) fn check_unused(out: Option<&Path>) -> Result<(), Failure> {
 }
 
 /// Counts the failures on standard error, if there are any.
-fn report_failures(result: &RunResult) -> Outcome {
+fn report_failures(result: &RunResult) -> ExitOutcome {
     if result.errors.is_empty() {
-        return Outcome::Success;
+        return ExitOutcome::Success;
     }
     let classes: Vec<_> = result.errors.iter().map(|(class, count)| format!("{class} {count}")).collect();
     let failed = result.requests - result.ok;
@@ -150,5 +150,5 @@ fn report_failures(result: &RunResult) -> Outcome {
              address, and --linger-zero leaves none behind in TIME_WAIT",
         );
     }
-    Outcome::FailedRequests
+    ExitOutcome::FailedRequests
 }

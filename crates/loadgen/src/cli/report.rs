@@ -14,7 +14,7 @@ use loadgen::{
 use serde::Serialize;
 
 use super::{
-    Failure, Outcome, eprint_line,
+    ExitOutcome, Failure, eprint_line,
     output::{OutputFormat, check_unused, csv, store},
     print,
 };
@@ -50,7 +50,7 @@ pub(super) struct ReportArgs {
     out: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
+pub(super) fn run(args: &ReportArgs) -> Result<ExitOutcome, Failure> {
     check_unused(args.out.as_deref())?;
     let mut results = Vec::new();
     for path in &args.results {
@@ -72,7 +72,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
                 table
             }
         })?;
-        return Ok(Outcome::Success);
+        return Ok(ExitOutcome::Success);
     }
     if let Some(order) = args.merge {
         results = vec![merge_all(&results, order)?];
@@ -85,7 +85,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
         store(directory, &one.result, None)?;
     }
     print(render(&results, args.format)?)?;
-    Ok(Outcome::Success)
+    Ok(ExitOutcome::Success)
 }
 
 fn merge_all(parts: &[NamedResult], order: Order) -> Result<NamedResult, Failure> {

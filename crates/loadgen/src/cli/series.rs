@@ -16,7 +16,7 @@ use loadgen::{
 };
 use serde_json::json;
 
-use super::{Failure, Outcome, ceiling::Ceiling, eprint_line, load::LoadArgs};
+use super::{ExitOutcome, Failure, ceiling::Ceiling, eprint_line, load::LoadArgs};
 
 /// Limit of the time for which a capacity is measured, which is otherwise that of a step.
 const CAPACITY_WINDOW_MAX: Duration = Duration::from_secs(3);
@@ -40,7 +40,7 @@ impl Series<'_> {
         target: &impl Display,
         measure: impl Fn(&Load) -> anyhow::Result<Measured<P>>,
         describe: impl Fn(&Load) -> RunDescription,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<ExitOutcome, Failure> {
         let run = |load: &Load| -> Result<(Measured<P>, RunResult), Failure> {
             let measured = measure(load).context("the run failed")?;
             let mut result = summary::summarize(describe(load), &measured, self.server);
@@ -69,7 +69,12 @@ impl Series<'_> {
         self.report(&result, &total, target)
     }
 
-    fn report<P>(&self, result: &RunResult, measured: &Measured<P>, target: &impl Display) -> Result<Outcome, Failure> {
+    fn report<P>(
+        &self,
+        result: &RunResult,
+        measured: &Measured<P>,
+        target: &impl Display,
+    ) -> Result<ExitOutcome, Failure> {
         let is_server_gone = self.args.server_pid.is_some() && result.server.is_none() && result.steps.is_empty();
         let warning = is_server_gone.then_some("the process of --server-pid ended during the run");
         self.args.output.report(result, measured, target, warning)

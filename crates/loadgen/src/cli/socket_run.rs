@@ -18,11 +18,11 @@ use loadgen::{
 use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::{Failure, Outcome, ceiling::Ceiling, load::LoadArgs, progress::Progress, series::Series};
+use super::{ExitOutcome, Failure, ceiling::Ceiling, progress::Progress, series::Series, socket_load::SocketLoadArgs};
 
 /// A run that nothing stands in the way of.
 pub(super) struct SocketRun<'a> {
-    args: &'a LoadArgs,
+    args: &'a SocketLoadArgs,
     endpoint: Endpoint,
     pub(super) load: Load,
     server: Option<ServerProbe>,
@@ -51,18 +51,18 @@ impl<'a> SocketRun<'a> {
     /// Checks the options, and that somebody listens and speaks TLS if that is asked for. If nobody does, programs get a result
     /// that says so. `describe` says what is to be run.
     pub(super) fn prepare(
-        args: &'a LoadArgs,
+        args: &'a SocketLoadArgs,
         endpoint: Endpoint,
         load: Load,
         describe: impl FnOnce(&Load) -> RunDescription,
     ) -> Result<Self, Failure> {
         args.check()?;
-        let server = args.server()?;
+        let server = args.common.server()?;
         args.tcp.check(&endpoint)?;
         let source = load.sources.first().copied();
         if let Err(error) = endpoint.probe(load.timeouts.connect, load.tls.as_ref(), source) {
             let result = summary::unreachable(describe(&load), error_class(&error, &load));
-            args.output.report_unreachable(&result)?;
+            args.common.output.report_unreachable(&result)?;
             let advice = engine::tls_advice(&error);
             let error = anyhow::Error::from(error);
             let error = match advice {
@@ -84,7 +84,7 @@ impl<'a> SocketRun<'a> {
     where
         R::Replies: Send,
     {
-        if !self.args.wants_ceiling(&self.load) {
+        if !self.args.self_check.is_due(&self.load) {
             return Ok(Ceiling::NotWanted);
         }
         if self.load.tls.is_some() {
@@ -102,7 +102,7 @@ impl<'a> SocketRun<'a> {
         server: Option<&ServerProbe>,
         interrupt: &AtomicBool,
     ) -> Result<Measured<P>, EngineError> {
-        let mut progress = Progress::new(self.args.output.progress, load);
+        let mut progress = Progress::new(self.args.common.output.progress, load);
         let measured = engine::run(&self.endpoint, load, make_client, server, interrupt, |live| progress.update(live));
         progress.finish();
         measured
@@ -116,14 +116,14 @@ impl<'a> SocketRun<'a> {
         describe: impl Fn(&Load) -> RunDescription,
         ceiling: Ceiling,
         interrupt: &AtomicBool,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<ExitOutcome, Failure> {
         let measure = |load: &Load| {
             let mut measured = self.measure(load, &make_client, self.server.as_ref(), interrupt)?;
             inspect(&mut measured);
             Ok(measured)
         };
         let Self { args, endpoint, load, server } = self;
-        let series = Series { args, load, server: server.as_ref(), interrupt, ceiling };
+        let series = Series { args: &args.common, load, server: server.as_ref(), interrupt, ceiling };
         series.carry_out(endpoint, measure, describe)
     }
 }

@@ -60,11 +60,6 @@ impl FromStr for Addresses {
 }
 
 impl TcpArgs {
-    /// True if there are source addresses.
-    pub(super) fn is_given(&self) -> bool {
-        !self.source_address.is_empty()
-    }
-
     /// Returns all source addresses, in the order in which they were given.
     pub(super) fn addresses(&self) -> Vec<IpAddr> {
         self.source_address.iter().flat_map(|Addresses(addresses)| addresses).copied().collect()

@@ -197,10 +197,10 @@ mod tests {
 
     #[test]
     fn a_command_without_samples_gives_the_reason() {
-        let parser = verify_parser("the most").without_sample("it would be dearer");
+        let parser = verify_parser("the most").without_sample("it would be more expensive");
         let refused = parse(parser, "sample=1/10").expect_err("there is none");
         assert!(
-            refused.contains("it would be dearer [possible values: none, status, length, sha256, all, off]"),
+            refused.contains("it would be more expensive [possible values: none, status, length, sha256, all, off]"),
             "{refused}"
         );
         assert!(parse(parser, "all").is_ok());

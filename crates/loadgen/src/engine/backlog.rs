@@ -15,7 +15,7 @@ impl Backlog {
     /// Takes note that a request that fell due at `due` leaves `now`, or fails in place of leaving; requests come in
     /// the order of their schedule. Returns the number of requests that waited when it fell due, itself included; 0 if
     /// it found a connection.
-    pub(crate) fn leave(&mut self, due: Nanos, has_waited: bool, now: Nanos) -> u64 {
+    pub(crate) fn record_departure(&mut self, due: Nanos, has_waited: bool, now: Nanos) -> u64 {
         while self.departures.front().is_some_and(|&departure| departure <= due) {
             self.departures.pop_front();
         }
@@ -36,7 +36,8 @@ mod tests {
         let mut backlog = Backlog::default();
         // Due every 10; nothing can leave between 15 and 52, and from then on one every 4.
         let departures = [(0, 0), (10, 10), (20, 52), (30, 56), (40, 60), (50, 64), (60, 68), (70, 72), (80, 80)];
-        let seen: Vec<_> = departures.iter().map(|&(due, left)| backlog.leave(due, left > due, left)).collect();
+        let seen: Vec<_> =
+            departures.iter().map(|&(due, left)| backlog.record_departure(due, left > due, left)).collect();
         // At 60 two have left and one is leaving; the one of 50 is still there, as it is at 64, but not at 70.
         assert_eq!(seen, [0, 0, 1, 2, 3, 4, 2, 1, 0]);
     }
@@ -52,7 +53,7 @@ mod tests {
             let expected = requests.iter().filter(|(before, gone)| gone > before && *gone > due).count() as u64;
             let has_waited = left > due;
             let itself = u64::from(has_waited);
-            assert_eq!(backlog.leave(due, has_waited, left), if has_waited { expected + itself } else { 0 });
+            assert_eq!(backlog.record_departure(due, has_waited, left), if has_waited { expected + itself } else { 0 });
             requests.push((due, left));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{clock::Nanos, protocol::Verdict};
+use crate::{clock::Nanos, protocol::RequestOutcome};
 
 /// Number of buckets for each doubling of the latency: they are at most 6 % wide.
 const BUCKETS_PER_DOUBLING: usize = 16;
@@ -27,17 +27,17 @@ impl LiveStats {
         self.threads[thread].counted_failed.store(failed, Ordering::Relaxed);
     }
 
-    /// Adds `count` verdicts of a thread, whether or not they are counted in the result.
+    /// Adds `count` outcomes of a thread, whether or not they are counted in the result.
     #[inline]
-    pub(crate) fn add(&self, thread: usize, verdict: Verdict, count: u64, latency: Nanos) {
+    pub(crate) fn add(&self, thread: usize, outcome: RequestOutcome, count: u64, latency: Nanos) {
         let stats = &self.threads[thread];
-        match verdict {
+        match outcome {
             Ok(()) => stats.add_ok(latency, count),
             Err(_) => stats.add_failed(count),
         }
     }
 
-    /// Returns all verdicts so far, those of the warm-up included.
+    /// Returns all outcomes so far, those of the warm-up included.
     #[must_use]
     pub fn read(&self) -> LiveReading {
         let mut reading = LiveReading::default();
@@ -117,7 +117,7 @@ fn upper_edge(bucket: usize) -> f64 {
     }
 }
 
-/// Verdicts of all threads at one moment, those of the warm-up included.
+/// Outcomes of all threads at one moment, those of the warm-up included.
 #[derive(Clone, Debug)]
 pub struct LiveReading {
     buckets: Vec<u64>,

@@ -24,7 +24,7 @@ pub struct Measured<P> {
     pub busiest_thread_cpu: Duration,
     pub threads: usize,
     /// Number of requests that may be under way at once.
-    pub lanes: usize,
+    pub concurrency: usize,
     /// Usage of the server at both edges of the window, if it could be read.
     pub server: Option<(ServerReading, ServerReading)>,
     pub was_interrupted: bool,

@@ -116,11 +116,11 @@ pub fn run<P: ClientProtocol>(
         let slices = &slices.1;
         let coordinator =
             Coordinator { load, window, live, interrupt, done: &done, running: threads, slices, timeline };
-        let course = coordinator.run(barrier, server, &mut observe);
+        let readings = coordinator.run(barrier, server, &mut observe);
         let reports = handles.into_iter().map(|handle| handle.join().map_err(|_| EngineError::Panicked)?);
         let reports = reports.collect::<Result<Vec<_>, _>>()?;
-        let lanes = load.connections.saturating_mul(load.pipeline);
-        Ok(Measured { lanes, ..merge(course, slices, reports, load.request_log) })
+        let concurrency = load.connections.saturating_mul(load.pipeline);
+        Ok(Measured { concurrency, ..merge(readings, slices, reports, load.request_log) })
     })
 }
 
@@ -137,7 +137,7 @@ struct Coordinator<'a> {
     timeline: Option<Timeline>,
 }
 
-struct RunCourse {
+struct RunReadings {
     warm_up: WarmUp,
     opened: Nanos,
     window: Nanos,
@@ -152,7 +152,7 @@ impl Coordinator<'_> {
         barrier: &Barrier,
         server: Option<&ServerProbe>,
         observe: &mut impl FnMut(&LiveStats),
-    ) -> RunCourse {
+    ) -> RunReadings {
         let read_before = || server.and_then(|server| server.read_before().ok());
         let (before, start);
         let mut warm_up = WarmUp::default();
@@ -188,7 +188,7 @@ impl Coordinator<'_> {
         // Let requests in flight end, in bounded time, so that their failures are seen.
         self.wait_until(Nanos::MAX, observe);
         let was_interrupted = self.interrupt.load(Ordering::Relaxed);
-        RunCourse {
+        RunReadings {
             warm_up,
             opened: start,
             window: end - start,
@@ -257,26 +257,26 @@ impl Coordinator<'_> {
 }
 
 fn merge<P: ClientProtocol>(
-    course: RunCourse,
+    readings: RunReadings,
     rest: &Receiver<Box<Slice>>,
     mut reports: Vec<ThreadReport<P>>,
     log_size: Option<usize>,
 ) -> Measured<P> {
-    let request_log = log_size.map(|size| merge_logs(size, course.opened, &mut reports));
+    let request_log = log_size.map(|size| merge_logs(size, readings.opened, &mut reports));
     let mut measured = Measured {
-        warm_up: course.warm_up,
-        opened: course.opened,
-        window: Duration::from_nanos(course.window),
+        warm_up: readings.warm_up,
+        opened: readings.opened,
+        window: Duration::from_nanos(readings.window),
         tally: Tally::new(),
-        timeline: course.timeline,
+        timeline: readings.timeline,
         request_log,
         client_cpu: Duration::ZERO,
         client_system_cpu: Duration::ZERO,
         busiest_thread_cpu: Duration::ZERO,
         threads: reports.len(),
-        lanes: 1,
-        server: course.server,
-        was_interrupted: course.was_interrupted,
+        concurrency: 1,
+        server: readings.server,
+        was_interrupted: readings.was_interrupted,
         was_abandoned: false,
         protocols: Vec::with_capacity(reports.len()),
     };

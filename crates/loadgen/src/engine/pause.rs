@@ -27,7 +27,7 @@ impl Pause {
     fn draw(self, rng: &mut SmallRng) -> Nanos {
         let (mean, stddev) = (clock::nanos(self.mean) as f64, clock::nanos(self.stddev) as f64);
         // Refused are only deviations that a `Duration` cannot be.
-        let drawn = Normal::new(mean, stddev).map_or(mean, |law| law.sample(rng));
+        let drawn = Normal::new(mean, stddev).map_or(mean, |normal| normal.sample(rng));
         (if drawn > 0.0 { drawn } else { mean - drawn }) as Nanos
     }
 }
@@ -35,7 +35,7 @@ impl Pause {
 /// Pauses that are under way. Every connection draws from a source of its own.
 #[derive(Debug)]
 pub(super) struct Pauses {
-    law: Pause,
+    pause: Pause,
     sources: Vec<SmallRng>,
     /// Ends of pauses, and the slots that pause.
     ends: BinaryHeap<Reverse<(Nanos, usize)>>,
@@ -43,15 +43,15 @@ pub(super) struct Pauses {
 
 impl Pauses {
     /// Makes the pauses of the connections of `thread` among `threads`, of `connections` in all.
-    pub(super) fn new(law: Pause, seed: u64, connections: usize, thread: usize, threads: usize) -> Self {
+    pub(super) fn new(pause: Pause, seed: u64, connections: usize, thread: usize, threads: usize) -> Self {
         let own = first_of(connections as u64, thread, threads)..first_of(connections as u64, thread + 1, threads);
         let source = |connection| SmallRng::seed_from_u64(seed.rotate_left(32) ^ connection);
-        Self { law, sources: own.map(source).collect(), ends: BinaryHeap::new() }
+        Self { pause, sources: own.map(source).collect(), ends: BinaryHeap::new() }
     }
 
     /// Draws a pause for `slot`. Returns false if it has no length.
     pub(super) fn begin(&mut self, slot: usize, now: Nanos) -> bool {
-        let pause = self.law.draw(&mut self.sources[slot]);
+        let pause = self.pause.draw(&mut self.sources[slot]);
         if pause > 0 {
             self.ends.push(Reverse((now.saturating_add(pause), slot)));
         }
@@ -104,16 +104,16 @@ mod tests {
 
     #[test]
     fn without_a_mean_and_a_deviation_there_is_no_pause() {
-        let law = Pause { mean: Duration::ZERO, stddev: Duration::ZERO };
-        let mut pauses = Pauses::new(law, 1, 3, 0, 1);
+        let pause = Pause { mean: Duration::ZERO, stddev: Duration::ZERO };
+        let mut pauses = Pauses::new(pause, 1, 3, 0, 1);
         assert!(!pauses.begin(2, 5));
         assert_eq!((pauses.next_end(), pauses.pop_ended(Nanos::MAX)), (None, None));
     }
 
     #[test]
     fn pauses_end_in_the_order_of_their_ends() {
-        let law = Pause { mean: Duration::from_millis(10), stddev: Duration::from_millis(5) };
-        let mut pauses = Pauses::new(law, 1, 5, 0, 1);
+        let pause = Pause { mean: Duration::from_millis(10), stddev: Duration::from_millis(5) };
+        let mut pauses = Pauses::new(pause, 1, 5, 0, 1);
         assert!((0..5).all(|slot| pauses.begin(slot, 1_000)));
         assert_eq!(pauses.pop_ended(1_000), None);
         let mut ended = std::collections::BTreeSet::new();
@@ -126,10 +126,10 @@ mod tests {
 
     #[test]
     fn pauses_do_not_depend_on_the_number_of_threads() {
-        let law = Pause { mean: Duration::from_millis(10), stddev: Duration::from_millis(5) };
+        let pause = Pause { mean: Duration::from_millis(10), stddev: Duration::from_millis(5) };
         let ends = |threads: usize| -> Vec<Nanos> {
             let of = |thread| {
-                let mut pauses = Pauses::new(law, 7, 5, thread, threads);
+                let mut pauses = Pauses::new(pause, 7, 5, thread, threads);
                 (0..pauses.sources.len()).for_each(|slot| assert!(pauses.begin(slot, 0)));
                 let mut ends = Vec::new();
                 while let Some(end) = pauses.next_end() {

@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::tally::empty_histogram;
-use crate::{clock::Nanos, protocol::Verdict};
+use crate::{clock::Nanos, protocol::RequestOutcome};
 
 /// Counts of one thread in one interval.
 #[derive(Debug)]
@@ -51,32 +51,32 @@ impl Slicer {
         Self { warmup, ..self }
     }
 
-    /// Adds `count` requests that got this verdict, `elapsed` after the window had begun. `response` is `Some` in an
+    /// Adds `count` requests that had this outcome, `elapsed` after the window had begun. `response` is `Some` in an
     /// open loop.
     #[inline]
     pub(crate) fn settle(
         &mut self,
         elapsed: Nanos,
-        verdict: Verdict,
+        outcome: RequestOutcome,
         count: u64,
         service: Nanos,
         response: Option<Nanos>,
     ) {
         let interval = self.interval(elapsed);
-        self.at(interval).count(verdict, count, service, response);
+        self.at(interval).count(outcome, count, service, response);
     }
 
     /// Does the same before the window, `since_origin` after the load began.
     pub(super) fn warm_up(
         &mut self,
         since_origin: Nanos,
-        verdict: Verdict,
+        outcome: RequestOutcome,
         count: u64,
         service: Nanos,
         response: Option<Nanos>,
     ) {
         if let Some(interval) = self.warm_up_interval(since_origin) {
-            self.at(interval).count(verdict, count, service, response);
+            self.at(interval).count(outcome, count, service, response);
         }
     }
 
@@ -139,8 +139,8 @@ impl Slicer {
 
 impl Slice {
     #[inline]
-    fn count(&mut self, verdict: Verdict, count: u64, service: Nanos, response: Option<Nanos>) {
-        if verdict.is_err() {
+    fn count(&mut self, outcome: RequestOutcome, count: u64, service: Nanos, response: Option<Nanos>) {
+        if outcome.is_err() {
             self.failed += count;
             return;
         }
@@ -247,14 +247,14 @@ impl Timeline {
         self.width
     }
 
-    /// Returns every interval from the window's beginning to the last with a verdict, those in which nothing happened
+    /// Returns every interval from the window's beginning to the last with an outcome, those in which nothing happened
     /// included.
     pub fn intervals(&self) -> impl Iterator<Item = (u64, Interval)> + '_ {
         let end = self.intervals.last_key_value().map_or(0, |(last, _)| last + 1);
         (0..end).map(|index| (index.unsigned_abs(), self.at(index)))
     }
 
-    /// Returns every interval of the warm-up from the first with a verdict on, each with the number of intervals by
+    /// Returns every interval of the warm-up from the first with an outcome on, each with the number of intervals by
     /// which it began before the window.
     pub fn warm_up(&self) -> impl Iterator<Item = (u64, Interval)> + '_ {
         let begin = self.intervals.first_key_value().map_or(0, |(first, _)| *first);
@@ -341,7 +341,7 @@ mod tests {
     fn a_short_warm_up_also_ends_at_the_window() {
         let (out, slices) = channel();
         let mut slicer = Slicer::new(100, out).with_warm_up(1_000);
-        // It was to be ten intervals at most, and was three; a verdict came before the window was open.
+        // It was to be ten intervals at most, and was three; an outcome came before the window was open.
         for since_origin in [0, 150, 250, 299, 301] {
             slicer.warm_up(since_origin, Ok(()), 1, 1, None);
         }

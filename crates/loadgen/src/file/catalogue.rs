@@ -94,8 +94,8 @@ impl Catalogue {
     }
 
     #[inline]
-    pub(super) fn document(&self, place: u32) -> &Document {
-        &self.documents[place as usize]
+    pub(super) fn document(&self, index: u32) -> &Document {
+        &self.documents[index as usize]
     }
 
     pub(super) fn has(&self, id: &[u8]) -> bool {

@@ -1,27 +1,27 @@
 //! Documents by id: what arrives is compared with a directory that has the same documents.
 
 mod catalogue;
+mod check;
 mod protocols;
 #[cfg(test)]
 mod tests;
-mod verdict;
 
 use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 
 use wire::file::{FileId, ORIGINAL_ID_BYTES};
 
-use self::verdict::judge;
+use self::check::check_reply;
 pub use self::{
     catalogue::{Catalogue, CatalogueError, Document},
     protocols::{DecodeStep, EofMeaning, FileProtocol, Framed, Original, ReplyKind},
 };
 pub use crate::{
     body::{Body, FileScan, FileVerify},
-    draw::KeyDistribution,
+    key_distribution::KeyDistribution,
 };
 use crate::{
-    draw::{Draw, DrawError},
-    protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Single, Then},
+    key_distribution::{DistributionError, KeyGenerator},
+    protocol::{AfterReply, ClientProtocol, Decoded, EofOutcome, Progress, Single},
     sample::{Sample, Sampler},
 };
 
@@ -32,7 +32,7 @@ const ID_CHARACTERS: &[u8; 36] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 #[derive(Debug)]
 pub struct FilePlan {
     catalogue: Catalogue,
-    draw: Draw,
+    keys: KeyGenerator,
     miss_ratio: f64,
     verify: FileVerify,
     sample: Sample,
@@ -50,9 +50,9 @@ impl FilePlan {
         miss_ratio: f64,
         verify: FileVerify,
         seed: u64,
-    ) -> Result<Self, DrawError> {
-        let draw = Draw::new(order, catalogue.len(), seed)?;
-        Ok(Self { catalogue, draw, miss_ratio: miss_ratio.clamp(0.0, 1.0), verify, sample: Sample::ALL, seed })
+    ) -> Result<Self, DistributionError> {
+        let keys = KeyGenerator::new(order, catalogue.len(), seed)?;
+        Ok(Self { catalogue, keys, miss_ratio: miss_ratio.clamp(0.0, 1.0), verify, sample: Sample::ALL, seed })
     }
 
     /// Checks only this sample of the replies in full, and of the others status and length.
@@ -68,7 +68,7 @@ impl FilePlan {
 
     fn document(&self, request: DocumentRequest) -> Option<&Document> {
         match request {
-            DocumentRequest::Document(place) => Some(self.catalogue.document(place)),
+            DocumentRequest::Document(index) => Some(self.catalogue.document(index)),
             DocumentRequest::Missing(_) => None,
         }
     }
@@ -77,7 +77,7 @@ impl FilePlan {
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentRequest {
-    /// A document, by its place in the catalogue.
+    /// A document, by its index in the catalogue.
     Document(u32),
     /// An id of which there is no document.
     Missing([u8; ORIGINAL_ID_BYTES]),
@@ -87,7 +87,7 @@ pub enum DocumentRequest {
 #[derive(Debug)]
 pub struct FileClient<S> {
     plan: Arc<FilePlan>,
-    draw: Draw,
+    keys: KeyGenerator,
     sampler: Sampler,
     protocol: PhantomData<S>,
 }
@@ -105,10 +105,10 @@ impl<S: FileProtocol> FileClient<S> {
     /// The client of `thread` among `threads`. Those that go through the documents in order begin in different places.
     #[must_use]
     pub fn new(plan: Arc<FilePlan>, thread: usize, threads: usize) -> Self {
-        let mut draw = plan.draw.with_seed(plan.seed.wrapping_add(thread as u64));
-        draw.begin_as(thread, threads);
+        let mut keys = plan.keys.with_seed(plan.seed.wrapping_add(thread as u64));
+        keys.start_at_share(thread, threads);
         let sampler = Sampler::new(plan.sample, plan.seed, thread);
-        Self { plan, draw, sampler, protocol: PhantomData }
+        Self { plan, keys, sampler, protocol: PhantomData }
     }
 
     /// Returns the depth to which the current reply is checked, which may have just begun.
@@ -122,7 +122,7 @@ impl<S: FileProtocol> FileClient<S> {
     /// An id as the original protocol has them, of none of the documents.
     fn unknown(&mut self) -> DocumentRequest {
         loop {
-            let id = std::array::from_fn(|_| ID_CHARACTERS[self.draw.below(ID_CHARACTERS.len() as u32) as usize]);
+            let id = std::array::from_fn(|_| ID_CHARACTERS[self.keys.below(ID_CHARACTERS.len() as u32) as usize]);
             if !self.plan.catalogue.has(&id) {
                 return DocumentRequest::Missing(id);
             }
@@ -140,16 +140,16 @@ impl<S: FileProtocol> ClientProtocol for FileClient<S> {
 
     #[inline]
     fn next(&mut self, _conn: &mut FileConn<S>, _most: u64) -> Single<DocumentRequest> {
-        if self.plan.miss_ratio > 0.0 && self.draw.happens(self.plan.miss_ratio) {
+        if self.plan.miss_ratio > 0.0 && self.keys.has_chance(self.plan.miss_ratio) {
             return Single(self.unknown());
         }
-        Single(DocumentRequest::Document(self.draw.key()))
+        Single(DocumentRequest::Document(self.keys.key()))
     }
 
     #[inline]
     fn encode(&self, Single(request): Single<DocumentRequest>, out: &mut Vec<u8>) {
         match request {
-            DocumentRequest::Document(place) => S::encode_request(&self.plan.catalogue.document(place).id, out),
+            DocumentRequest::Document(index) => S::encode_request(&self.plan.catalogue.document(index).id, out),
             DocumentRequest::Missing(id) => {
                 // It is an id by construction; without one nothing would be sent, and the request time out.
                 if let Some(id) = FileId::original(&id) {
@@ -174,8 +174,8 @@ impl<S: FileProtocol> ClientProtocol for FileClient<S> {
             DecodeStep::Reply(reply) => {
                 conn.verify = None;
                 let body = std::mem::take(&mut conn.body);
-                let (replies, verdict) = judge(reply, body, self.plan.document(request), verify);
-                Progress::Done { replies, verdict, then: Then::KeepAlive }
+                let (replies, outcome) = check_reply(reply, body, self.plan.document(request), verify);
+                Progress::Done { replies, outcome, after: AfterReply::KeepAlive }
             }
         };
         Decoded { consumed: input.len() - rest.len(), progress }
@@ -187,16 +187,16 @@ impl<S: FileProtocol> ClientProtocol for FileClient<S> {
         match conn.replies.end(document) {
             EofMeaning::Early(class) => EofOutcome::Failed(class),
             EofMeaning::Reply(reply) => {
-                let (replies, verdict) = judge(reply, std::mem::take(&mut conn.body), document, verify);
-                EofOutcome::Done { replies, verdict }
+                let (replies, outcome) = check_reply(reply, std::mem::take(&mut conn.body), document, verify);
+                EofOutcome::Done { replies, outcome }
             }
         }
     }
 
-    /// The document's place in the catalogue; the largest number for what there is not.
+    /// The document's index in the catalogue; the largest number for what there is not.
     fn operation(&self, Single(request): Single<DocumentRequest>, _index: u64) -> u32 {
         match request {
-            DocumentRequest::Document(place) => place,
+            DocumentRequest::Document(index) => index,
             DocumentRequest::Missing(_) => u32::MAX,
         }
     }

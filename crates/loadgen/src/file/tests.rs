@@ -6,7 +6,7 @@ use wire::file::{Dialect as _, FileId, Status};
 use super::*;
 use crate::{
     error::ErrorClass,
-    protocol::{Replies, Verdict},
+    protocol::{Replies, RequestOutcome},
     sample::tests::{draws, one_of},
 };
 
@@ -15,8 +15,8 @@ const SEED: u64 = 1;
 /// `DOCUMEN0` and so on, with these bodies.
 fn plan(bodies: &[&[u8]], verify: FileVerify, sample: Sample) -> Arc<FilePlan> {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let file = |(place, body): (usize, &&[u8])| {
-        let name = format!("DOCUMEN{place}");
+    let file = |(index, body): (usize, &&[u8])| {
+        let name = format!("DOCUMEN{index}");
         let path = directory.path().join(&name);
         std::fs::write(&path, body).expect("a file");
         (FileId::new(name.as_bytes()).expect("an id"), path)
@@ -29,43 +29,43 @@ fn plan(bodies: &[&[u8]], verify: FileVerify, sample: Sample) -> Arc<FilePlan> {
     Arc::new(plan.with_sample(sample))
 }
 
-/// Verdicts on the replies to requests for each document in turn, of which the stream arrives in pieces.
-fn verdicts<S: FileProtocol>(
+/// Outcomes on the replies to requests for each document in turn, of which the stream arrives in pieces.
+fn outcomes<S: FileProtocol>(
     plan: &Arc<FilePlan>,
     stream: &[u8],
     size: usize,
     requests: u32,
-) -> Vec<(Replies, Verdict)> {
+) -> Vec<(Replies, RequestOutcome)> {
     let mut client = FileClient::<S>::new(Arc::clone(plan), 0, 1);
-    let (mut conn, mut verdicts) = (client.open(), Vec::new());
+    let (mut conn, mut outcomes) = (client.open(), Vec::new());
     let documents = plan.catalogue().len();
     for piece in stream.chunks(size) {
         let mut rest = piece;
-        while (verdicts.len() as u32) < requests {
-            let ask = Single(DocumentRequest::Document(verdicts.len() as u32 % documents));
+        while (outcomes.len() as u32) < requests {
+            let ask = Single(DocumentRequest::Document(outcomes.len() as u32 % documents));
             let decoded = client.decode(&mut conn, ask, rest);
             rest = &rest[decoded.consumed..];
             match decoded.progress {
                 Progress::NeedMore => break,
-                Progress::Done { replies, verdict, .. } => verdicts.push((replies, verdict)),
+                Progress::Done { replies, outcome, .. } => outcomes.push((replies, outcome)),
                 Progress::Broken(class) => {
-                    verdicts.push((Replies::default(), Err(class)));
-                    return verdicts;
+                    outcomes.push((Replies::default(), Err(class)));
+                    return outcomes;
                 }
             }
         }
     }
-    let ask = Single(DocumentRequest::Document(verdicts.len() as u32 % documents));
+    let ask = Single(DocumentRequest::Document(outcomes.len() as u32 % documents));
     match client.on_eof(&mut conn, ask) {
-        EofOutcome::Done { replies, verdict } => verdicts.push((replies, verdict)),
-        EofOutcome::Failed(class) => verdicts.push((Replies::default(), Err(class))),
+        EofOutcome::Done { replies, outcome } => outcomes.push((replies, outcome)),
+        EofOutcome::Failed(class) => outcomes.push((Replies::default(), Err(class))),
     }
-    verdicts
+    outcomes
 }
 
 const HIT: Replies = Replies { count: 1, hits: 1, misses: 0 };
 const MISS: Replies = Replies { count: 1, hits: 0, misses: 1 };
-const END: (Replies, Verdict) = (Replies { count: 0, hits: 0, misses: 0 }, Err(ErrorClass::EofEarly));
+const END: (Replies, RequestOutcome) = (Replies { count: 0, hits: 0, misses: 0 }, Err(ErrorClass::EofEarly));
 
 fn framed(status: Status, body: &[u8]) -> Vec<u8> {
     let mut reply = Vec::new();
@@ -95,7 +95,7 @@ fn each_reply_is_judged_by_its_own_bytes() {
         END,
     ];
     for size in [1, 2, 9, 10, 1_000] {
-        assert_eq!(verdicts::<Framed>(&plan, &stream.concat(), size, 100), expected, "{size}");
+        assert_eq!(outcomes::<Framed>(&plan, &stream.concat(), size, 100), expected, "{size}");
     }
 }
 
@@ -107,10 +107,10 @@ fn unsampled_replies_are_only_measured() {
     let expected = chosen.into_iter().map(|is_chosen| (HIT, if is_chosen { Err(ErrorClass::Content) } else { Ok(()) }));
     let expected: Vec<_> = expected.chain([END]).collect();
     for size in [1, 3, 14, 15, 10_000] {
-        assert_eq!(verdicts::<Framed>(&plan, &wrong.concat(), size, 300), expected, "{size}");
+        assert_eq!(outcomes::<Framed>(&plan, &wrong.concat(), size, 300), expected, "{size}");
     }
     let longer: Vec<_> = (0..300).map(|_| framed(Status::Found, b"longer")).collect();
-    let found = verdicts::<Framed>(&plan, &longer.concat(), 1_000, 300);
+    let found = outcomes::<Framed>(&plan, &longer.concat(), 1_000, 300);
     assert!(found[..300].iter().all(|found| *found == (HIT, Err(ErrorClass::Length))));
 }
 
@@ -152,13 +152,13 @@ proptest! {
         let plan = plan(&[b"first", b"second"], FileVerify::Sha256, one_of(count));
         let stream = &stream[..stream.len().saturating_sub(cut)];
         prop_assert_eq!(
-            verdicts::<Framed>(&plan, stream, size, 100),
-            verdicts::<Framed>(&plan, stream, usize::MAX, 100)
+            outcomes::<Framed>(&plan, stream, size, 100),
+            outcomes::<Framed>(&plan, stream, usize::MAX, 100)
         );
         // The other protocol takes everything for one body.
         prop_assert_eq!(
-            verdicts::<Original>(&plan, stream, size, 100),
-            verdicts::<Original>(&plan, stream, usize::MAX, 100)
+            outcomes::<Original>(&plan, stream, size, 100),
+            outcomes::<Original>(&plan, stream, usize::MAX, 100)
         );
     }
 }

@@ -15,7 +15,7 @@ pub use self::{
 };
 use crate::{
     error::ErrorClass,
-    protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Replies, Single, Then, Verdict},
+    protocol::{AfterReply, ClientProtocol, Decoded, EofOutcome, Progress, Replies, RequestOutcome, Single},
     sample::Sampler,
 };
 
@@ -138,8 +138,8 @@ impl ClientProtocol for HttpClient {
                     conn.is_same = conn.verify.compares_content() && is_success(head);
                 }
                 Ok(Event::End) => {
-                    let verdict = conn.verdict(state);
-                    break Progress::Done { replies: Replies::ONE, verdict, then: conn.then() };
+                    let outcome = conn.outcome(state);
+                    break Progress::Done { replies: Replies::ONE, outcome, after: conn.after_reply() };
                 }
                 Ok(Event::NeedMore) => break Progress::NeedMore,
                 Err(_) => break Progress::Broken(ErrorClass::Protocol),
@@ -151,8 +151,8 @@ impl ClientProtocol for HttpClient {
     fn on_eof(&mut self, conn: &mut HttpConn, Single(request): Single<usize>) -> EofOutcome {
         match conn.decoder.eof() {
             Eof::EndsBody => {
-                let verdict = conn.verdict(&mut self.requests[request]);
-                EofOutcome::Done { replies: Replies::ONE, verdict }
+                let outcome = conn.outcome(&mut self.requests[request]);
+                EofOutcome::Done { replies: Replies::ONE, outcome }
             }
             Eof::Between | Eof::InHead => EofOutcome::Failed(ErrorClass::EofEarly),
             Eof::InBody => EofOutcome::Failed(ErrorClass::ShortBody),
@@ -192,13 +192,13 @@ impl HttpConn {
     }
 
     #[inline]
-    fn verdict(&self, state: &mut RequestState) -> Verdict {
-        if self.is_same && state.reference.is_settled_at(self.body_bytes) { Ok(()) } else { self.judge(state) }
+    fn outcome(&self, state: &mut RequestState) -> RequestOutcome {
+        if self.is_same && state.reference.is_settled_at(self.body_bytes) { Ok(()) } else { self.check_reply(state) }
     }
 
     /// Whatever is not simply equal to what is kept.
     #[inline(never)]
-    fn judge(&self, state: &mut RequestState) -> Verdict {
+    fn check_reply(&self, state: &mut RequestState) -> RequestOutcome {
         if self.verify == HttpVerify::None {
             return Ok(());
         }
@@ -223,10 +223,10 @@ impl HttpConn {
     }
 
     #[inline]
-    fn then(&self) -> Then {
+    fn after_reply(&self) -> AfterReply {
         match self.head.persistence {
-            Persistence::KeepAlive => Then::KeepAlive,
-            Persistence::Close => Then::Close,
+            Persistence::KeepAlive => AfterReply::KeepAlive,
+            Persistence::Close => AfterReply::Close,
         }
     }
 }

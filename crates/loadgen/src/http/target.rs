@@ -9,7 +9,7 @@ use crate::engine::{Endpoint, EndpointError};
 /// Target as given, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    place: Place,
+    server: ServerAddress,
     is_tls: bool,
     /// Value of the `Host` header.
     host: String,
@@ -27,7 +27,7 @@ pub struct RequestParts<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum ServerAddress {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
@@ -66,13 +66,23 @@ impl Target {
                 return Err(TargetError::Malformed(text.to_owned()));
             }
             let path = parse_uri(&path, text)?.0;
-            return Ok(Self { place: Place::Unix(socket.into()), is_tls: false, host: "localhost".to_owned(), path });
+            return Ok(Self {
+                server: ServerAddress::Unix(socket.into()),
+                is_tls: false,
+                host: "localhost".to_owned(),
+                path,
+            });
         }
         if let Some(socket) = unix
             && text.starts_with('/')
         {
             let path = parse_uri(text, text)?.0;
-            return Ok(Self { place: Place::Unix(socket.into()), is_tls: false, host: "localhost".to_owned(), path });
+            return Ok(Self {
+                server: ServerAddress::Unix(socket.into()),
+                is_tls: false,
+                host: "localhost".to_owned(),
+                path,
+            });
         }
         // `host:port/path`, as ab and curl take it; with a port, or every typing error would be a host.
         let bare = format!("http://{text}");
@@ -96,8 +106,8 @@ impl Target {
             (None, _) => 80,
         };
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let place = unix.map_or(Place::Tcp { host, port }, |socket| Place::Unix(socket.into()));
-        Ok(Self { place, is_tls, host: authority.as_str().to_owned(), path })
+        let server = unix.map_or(ServerAddress::Tcp { host, port }, |socket| ServerAddress::Unix(socket.into()));
+        Ok(Self { server, is_tls, host: authority.as_str().to_owned(), path })
     }
 
     /// Returns the name that the server's certificate must be valid for, if TLS is spoken.
@@ -122,14 +132,14 @@ impl Target {
     /// Returns the one server that all targets name.
     pub fn endpoint(targets: &[Self]) -> Result<Endpoint, TargetError> {
         let Some(first) = targets.first() else { return Err(TargetError::Malformed(String::new())) };
-        let is_other = |other: &&Self| other.place != first.place || other.is_tls != first.is_tls;
+        let is_other = |other: &&Self| other.server != first.server || other.is_tls != first.is_tls;
         if let Some(other) = targets.iter().find(is_other) {
-            let (first, other) = (first.place_text(), other.place_text());
+            let (first, other) = (first.server_text(), other.server_text());
             return Err(TargetError::SeveralServers { first, other });
         }
-        match &first.place {
-            Place::Unix(path) => Ok(Endpoint::Unix(path.clone())),
-            Place::Tcp { host, port } => Ok(Endpoint::resolve(host, *port)?),
+        match &first.server {
+            ServerAddress::Unix(path) => Ok(Endpoint::Unix(path.clone())),
+            ServerAddress::Tcp { host, port } => Ok(Endpoint::resolve(host, *port)?),
         }
     }
 
@@ -172,10 +182,10 @@ impl Target {
         Ok(text)
     }
 
-    fn place_text(&self) -> String {
-        match &self.place {
-            Place::Tcp { host, port } => format!("{host}:{port}"),
-            Place::Unix(path) => format!("unix:{}", path.display()),
+    fn server_text(&self) -> String {
+        match &self.server {
+            ServerAddress::Tcp { host, port } => format!("{host}:{port}"),
+            ServerAddress::Unix(path) => format!("unix:{}", path.display()),
         }
     }
 }
@@ -217,24 +227,24 @@ mod tests {
             ("unix:/run/x.sock", "unix:/run/x.sock", "/"),
             ("unix:/run/x.sock:/page", "unix:/run/x.sock", "/page"),
         ];
-        for (text, place, path) in cases {
+        for (text, server, path) in cases {
             let target = parse(text).expect(text);
-            assert_eq!((target.place_text().as_str(), target.path()), (place, path), "{text}");
+            assert_eq!((target.server_text().as_str(), target.path()), (server, path), "{text}");
             assert_eq!(target.tls_name(), None);
         }
-        for (text, place, name) in [
+        for (text, server, name) in [
             ("https://example.test/", "example.test:443", "example.test"),
             ("https://[::1]:8443/", "::1:8443", "::1"),
             ("https://[::1]/", "::1:443", "::1"),
             ("https://127.0.0.1:1/", "127.0.0.1:1", "127.0.0.1"),
         ] {
             let target = parse(text).expect(text);
-            assert_eq!((target.place_text().as_str(), target.tls_name()), (place, Some(name)), "{text}");
+            assert_eq!((target.server_text().as_str(), target.tls_name()), (server, Some(name)), "{text}");
         }
         let socket = Path::new("/run/x.sock");
         for text in ["/page", "http://example.test/page"] {
             let target = Target::parse(text, Some(socket)).expect(text);
-            assert_eq!((target.place_text().as_str(), target.path()), ("unix:/run/x.sock", "/page"));
+            assert_eq!((target.server_text().as_str(), target.path()), ("unix:/run/x.sock", "/page"));
         }
     }
 

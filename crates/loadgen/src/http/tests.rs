@@ -10,8 +10,8 @@ fn client(verify: HttpVerify, expectation: &Expectation, bytes_max: usize) -> Ht
     HttpClient::with_bytes_max(&[question], verify, 0, bytes_max)
 }
 
-/// Returns the verdict on each request, in order, and the outcome of the end of the stream if it came before them.
-fn outcomes(mut client: HttpClient, pieces: &[&[u8]], requests: usize) -> Vec<Option<Verdict>> {
+/// Returns the outcome of each request, in order, and the outcome of the end of the stream if it came before them.
+fn outcomes(mut client: HttpClient, pieces: &[&[u8]], requests: usize) -> Vec<Option<RequestOutcome>> {
     let mut conn = client.open();
     let mut outcomes = Vec::new();
     for piece in pieces {
@@ -25,7 +25,7 @@ fn outcomes(mut client: HttpClient, pieces: &[&[u8]], requests: usize) -> Vec<Op
                     assert!(input.is_empty(), "NeedMore means that all input was used");
                     client.next = asked.0;
                 }
-                Progress::Done { verdict, .. } => outcomes.push(Some(verdict)),
+                Progress::Done { outcome, .. } => outcomes.push(Some(outcome)),
                 Progress::Broken(class) => {
                     outcomes.push(Some(Err(class)));
                     return outcomes;
@@ -37,7 +37,7 @@ fn outcomes(mut client: HttpClient, pieces: &[&[u8]], requests: usize) -> Vec<Op
     if outcomes.len() < requests {
         let asked = client.next(&mut conn, 1);
         match client.on_eof(&mut conn, asked) {
-            EofOutcome::Done { verdict, .. } => outcomes.push(Some(verdict)),
+            EofOutcome::Done { outcome, .. } => outcomes.push(Some(outcome)),
             EofOutcome::Failed(class) => outcomes.push(Some(Err(class))),
         }
     }
@@ -45,7 +45,7 @@ fn outcomes(mut client: HttpClient, pieces: &[&[u8]], requests: usize) -> Vec<Op
     outcomes
 }
 
-fn verdicts(stream: &str, requests: usize, verify: HttpVerify) -> Vec<Option<Verdict>> {
+fn checked(stream: &str, requests: usize, verify: HttpVerify) -> Vec<Option<RequestOutcome>> {
     outcomes(client(verify, &Expectation::Nothing, 100), &[stream.as_bytes()], requests)
 }
 
@@ -59,31 +59,31 @@ fn each_level_of_verification_adds_one_check() {
     let stream = [ok("right"), ok("wrong"), ok("longer"), missing].concat();
     let (good, bad) = (Some(Ok(())), |class| Some(Err(class)));
     let (content, length, status) = (bad(ErrorClass::Content), bad(ErrorClass::Length), bad(ErrorClass::Status));
-    assert_eq!(verdicts(&stream, 4, HttpVerify::None), [good, good, good, good]);
-    assert_eq!(verdicts(&stream, 4, HttpVerify::Status), [good, good, good, status]);
-    assert_eq!(verdicts(&stream, 4, HttpVerify::Length), [good, good, length, status]);
-    assert_eq!(verdicts(&stream, 4, HttpVerify::Content), [good, content, length, status]);
+    assert_eq!(checked(&stream, 4, HttpVerify::None), [good, good, good, good]);
+    assert_eq!(checked(&stream, 4, HttpVerify::Status), [good, good, good, status]);
+    assert_eq!(checked(&stream, 4, HttpVerify::Length), [good, good, length, status]);
+    assert_eq!(checked(&stream, 4, HttpVerify::Content), [good, content, length, status]);
 }
 
 #[test]
 fn a_failed_reply_does_not_become_the_reference() {
     let stream = ["HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops".to_owned(), ok("fine"), ok("fine")].concat();
     let status = Some(Err(ErrorClass::Status));
-    assert_eq!(verdicts(&stream, 3, HttpVerify::Content), [status, Some(Ok(())), Some(Ok(()))]);
+    assert_eq!(checked(&stream, 3, HttpVerify::Content), [status, Some(Ok(())), Some(Ok(()))]);
 }
 
 #[test]
 fn an_empty_body_is_a_body() {
     let stream = [ok(""), ok(""), ok("x")].concat();
     let length = Some(Err(ErrorClass::Length));
-    assert_eq!(verdicts(&stream, 3, HttpVerify::Content), [Some(Ok(())), Some(Ok(())), length]);
+    assert_eq!(checked(&stream, 3, HttpVerify::Content), [Some(Ok(())), Some(Ok(())), length]);
 }
 
-/// Verdicts on replies with these bodies, of which those are chosen.
-fn chosen<const N: usize>(bodies: [&str; N], chosen: [bool; N]) -> [Verdict; N] {
+/// Outcomes on replies with these bodies, of which those are chosen.
+fn chosen<const N: usize>(bodies: [&str; N], chosen: [bool; N]) -> [RequestOutcome; N] {
     let client = client(HttpVerify::Content, &Expectation::Nothing, 100).with_sampler(choosing(&chosen));
     let found = outcomes(client, &[bodies.map(ok).concat().as_bytes()], N);
-    std::array::from_fn(|index| found[index].expect("a verdict"))
+    std::array::from_fn(|index| found[index].expect("an outcome"))
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn every_url_is_sampled_however_many_are_asked_in_turn() {
             let found = outcomes(client, &[stream.as_bytes()], 1_000);
             for url in 0..urls as usize {
                 let of_url: Vec<_> = found.iter().skip(url).step_by(urls as usize).collect();
-                let wrong = of_url.iter().filter(|verdict| ***verdict == Some(Err(ErrorClass::Content))).count();
+                let wrong = of_url.iter().filter(|outcome| ***outcome == Some(Err(ErrorClass::Content))).count();
                 let expected = of_url.len() / count as usize;
                 assert!((expected / 2..expected * 2).contains(&wrong), "{wrong} of {} by 1/{count}", of_url.len());
             }
@@ -129,7 +129,7 @@ fn threads_compare_what_lies_beyond_the_kept_bytes_as_well() {
         let mut client = client(HttpVerify::Content, &Expectation::Nothing, 4);
         let mut conn = client.open();
         let decoded = client.decode(&mut conn, Single(0), ok(body).as_bytes());
-        assert!(matches!(decoded.progress, Progress::Done { verdict: Ok(()), .. }));
+        assert!(matches!(decoded.progress, Progress::Done { outcome: Ok(()), .. }));
         client
     };
     assert_eq!(after("a long body").disagreements(&after("a long body")), 0);
@@ -193,7 +193,7 @@ fn reply_with(body: Option<&str>, is_chunked: bool) -> String {
 }
 
 /// The promise of --verify, reply by reply.
-fn promised(replies: &[Option<&str>], expectation: &Expectation, chosen: &[bool]) -> Vec<Option<Verdict>> {
+fn promised(replies: &[Option<&str>], expectation: &Expectation, chosen: &[bool]) -> Vec<Option<RequestOutcome>> {
     let given = match expectation {
         Expectation::Body(body) => Some(body.to_vec()),
         Expectation::Nothing | Expectation::Digest(_) => None,
@@ -203,7 +203,7 @@ fn promised(replies: &[Option<&str>], expectation: &Expectation, chosen: &[bool]
         Expectation::Nothing | Expectation::Body(_) => None,
     };
     let (mut length, mut known) = (given.as_ref().map(Vec::len), given);
-    let judge = |(reply, is_chosen): (&Option<&str>, &bool)| {
+    let check = |(reply, is_chosen): (&Option<&str>, &bool)| {
         let body = reply.ok_or(ErrorClass::Status)?.as_bytes();
         if length.is_some_and(|length| length != body.len()) {
             return Err(ErrorClass::Length);
@@ -217,7 +217,7 @@ fn promised(replies: &[Option<&str>], expectation: &Expectation, chosen: &[bool]
         (wanted, length) = (None, Some(body.len()));
         if known.get_or_insert_with(|| body.to_vec()) == body { Ok(()) } else { Err(ErrorClass::Content) }
     };
-    replies.iter().zip(chosen).map(judge).map(Some).collect()
+    replies.iter().zip(chosen).map(check).map(Some).collect()
 }
 
 proptest! {

@@ -243,7 +243,7 @@ mod tests {
     }
 
     /// Pieces of one reply from its first byte on, and its end.
-    fn hears(reference: &mut Reference, pieces: &[&[u8]]) -> bool {
+    fn accepts(reference: &mut Reference, pieces: &[&[u8]]) -> bool {
         let (mut tail, mut offset) = (Tail::default(), 0);
         for piece in pieces {
             if !reference.compare(offset, piece, &mut tail) {
@@ -272,9 +272,9 @@ mod tests {
         let mut reference = keeping(100, Expectation::Nothing);
         reference.settle_length(6);
         assert!(!reference.has_length(5));
-        assert!(hears(&mut reference, &[b"abc", b"def"]));
-        assert!(!hears(&mut reference, &[b"abc", b"deg"]) && !hears(&mut reference, &[b"abcdeg"]));
-        assert!(hears(&mut reference, &[b"abcdef"]));
+        assert!(accepts(&mut reference, &[b"abc", b"def"]));
+        assert!(!accepts(&mut reference, &[b"abc", b"deg"]) && !accepts(&mut reference, &[b"abcdeg"]));
+        assert!(accepts(&mut reference, &[b"abcdef"]));
     }
 
     #[test]
@@ -285,10 +285,10 @@ mod tests {
         assert!(reference.compare(0, b"abcxxxx", tail) && !reference.has_length(7));
         reference.distrust();
         assert!(reference.compare(3, b"def", tail) && reference.accept(6, tail));
-        assert!(hears(&mut reference, &[b"abcdef"]), "the first that is whole");
-        assert!(!hears(&mut reference, &[b"abcxxx"]));
+        assert!(accepts(&mut reference, &[b"abcdef"]), "the first that is whole");
+        assert!(!accepts(&mut reference, &[b"abcxxx"]));
         reference.distrust();
-        assert!(!hears(&mut reference, &[b"abcxxx"]), "what is settled is settled");
+        assert!(!accepts(&mut reference, &[b"abcxxx"]), "what is settled is settled");
     }
 
     #[test]
@@ -297,12 +297,12 @@ mod tests {
         for bytes_max in [100, 5, 3, 0] {
             let mut reference = keeping(bytes_max, Expectation::Digest(digest_of(b"right")));
             assert!(reference.awaits_body());
-            assert!(!hears(&mut reference, &[b"wro", b"ng"]), "{bytes_max}");
-            assert!(!hears(&mut reference, &[b"righ"]) && !hears(&mut reference, &[b"right!"]), "{bytes_max}");
-            assert!(hears(&mut reference, &[b"rig", b"ht"]), "{bytes_max}");
+            assert!(!accepts(&mut reference, &[b"wro", b"ng"]), "{bytes_max}");
+            assert!(!accepts(&mut reference, &[b"righ"]) && !accepts(&mut reference, &[b"right!"]), "{bytes_max}");
+            assert!(accepts(&mut reference, &[b"rig", b"ht"]), "{bytes_max}");
             assert!(!reference.awaits_body());
-            assert!(!hears(&mut reference, &[b"wrong"]) && !hears(&mut reference, &[b"righ", b"x"]), "{bytes_max}");
-            assert!(hears(&mut reference, &[b"r", b"ight"]), "{bytes_max}");
+            assert!(!accepts(&mut reference, &[b"wrong"]) && !accepts(&mut reference, &[b"righ", b"x"]), "{bytes_max}");
+            assert!(accepts(&mut reference, &[b"r", b"ight"]), "{bytes_max}");
         }
     }
 
@@ -310,7 +310,7 @@ mod tests {
     fn a_body_that_began_with_a_wrong_digest_cannot_be_right() {
         for bytes_max in [100, 5] {
             let mut reference = keeping(bytes_max, Expectation::Digest(digest_of(b"right")));
-            assert!(!hears(&mut reference, &[b"wrong"]));
+            assert!(!accepts(&mut reference, &[b"wrong"]));
             assert!(!reference.compare(5, b"tail", &mut Tail::default()), "{bytes_max}");
         }
     }
@@ -319,8 +319,8 @@ mod tests {
     fn a_given_body_binds_from_the_first_byte() {
         for bytes_max in [100, 5, 2, 0] {
             let mut reference = keeping(bytes_max, Expectation::Body(Arc::from(&b"given"[..])));
-            assert!(!hears(&mut reference, &[b"taken"]) && !hears(&mut reference, &[b"give"]), "{bytes_max}");
-            assert!(!hears(&mut reference, &[b"givex"]) && hears(&mut reference, &[b"gi", b"ven"]), "{bytes_max}");
+            assert!(!accepts(&mut reference, &[b"taken"]) && !accepts(&mut reference, &[b"give"]), "{bytes_max}");
+            assert!(!accepts(&mut reference, &[b"givex"]) && accepts(&mut reference, &[b"gi", b"ven"]), "{bytes_max}");
             assert!(reference.has_length(5) && !reference.has_length(6));
         }
     }
@@ -339,7 +339,7 @@ mod tests {
     fn references_disagree_by_what_lies_beyond_and_by_length_alone() {
         let settled = |body: &[u8]| {
             let mut reference = keeping(2, Expectation::Nothing);
-            assert!(hears(&mut reference, &[body]));
+            assert!(accepts(&mut reference, &[body]));
             reference
         };
         assert!(settled(b"abcd").agrees(&settled(b"abcd")));

@@ -77,7 +77,7 @@ impl Login {
 
 /// Complete reply, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer<'a> {
+pub(super) enum DecodedReply<'a> {
     Value(&'a [u8]),
     /// There is no such key.
     Absent,
@@ -180,10 +180,10 @@ impl Dialect {
     }
 
     /// Decodes the reply to [`Self::greeting`], and its length; `None` while it is incomplete.
-    pub(super) fn decode_greeting(self, input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Broken> {
+    pub(super) fn decode_greeting(self, input: &[u8]) -> Result<Option<(DecodedReply<'_>, usize)>, Broken> {
         Ok(resp_reply(input)?.map(|(reply, length)| {
             if let resp::client::Reply::Error(text) = reply {
-                return (Answer::Refused(text), length);
+                return (DecodedReply::Refused(text), length);
             }
             let describes = match self {
                 Self::Resp => matches!(reply, resp::client::Reply::Simple(b"OK")),
@@ -191,7 +191,7 @@ impl Dialect {
                     matches!(reply, resp::client::Reply::Map(_) | resp::client::Reply::Array(_))
                 }
             };
-            (if describes { Answer::Stored } else { Answer::Unexpected }, length)
+            (if describes { DecodedReply::Stored } else { DecodedReply::Unexpected }, length)
         }))
     }
 
@@ -201,26 +201,29 @@ impl Dialect {
         action: Action,
         key: &[u8],
         input: &'a [u8],
-    ) -> Result<Option<(Answer<'a>, usize)>, Broken> {
+    ) -> Result<Option<(DecodedReply<'a>, usize)>, Broken> {
         match self {
             Self::Resp | Self::Resp3 => {
-                Ok(resp_reply(input)?.map(|(reply, length)| (resp_answer(action, &reply), length)))
+                Ok(resp_reply(input)?.map(|(reply, length)| (decoded_resp(action, &reply), length)))
             }
             Self::Us => {
                 let decoded = us::client::ReplyDecoder::default().decode(input);
-                Ok(decoded.map(|(reply, length)| (us_answer(action, reply), length)))
+                Ok(decoded.map(|(reply, length)| (decoded_us(action, reply), length)))
             }
             Self::Memcached => {
                 let Some((reply, length)) = memcached_reply(input)? else { return Ok(None) };
                 let memcached::client::Reply::Value { key: named, value, .. } = reply else {
-                    return Ok(Some((memcached_answer(action, reply), length)));
+                    return Ok(Some((decoded_memcached(action, reply), length)));
                 };
                 let Some((end, end_length)) = memcached_reply(&input[length..])? else { return Ok(None) };
                 let is_ours = action.is_get() && named == key && end == memcached::client::Reply::End;
-                Ok(Some((if is_ours { Answer::Value(value) } else { Answer::Unexpected }, length + end_length)))
+                Ok(Some((
+                    if is_ours { DecodedReply::Value(value) } else { DecodedReply::Unexpected },
+                    length + end_length,
+                )))
             }
             Self::MemcachedMeta => {
-                Ok(memcached_reply(input)?.map(|(reply, length)| (meta_answer(action, reply), length)))
+                Ok(memcached_reply(input)?.map(|(reply, length)| (decoded_meta(action, reply), length)))
             }
         }
     }
@@ -236,54 +239,56 @@ fn memcached_reply(input: &[u8]) -> Result<Option<(memcached::client::Reply<'_>,
     memcached::client::ReplyDecoder::default().decode(input).map_err(|_| Broken)
 }
 
-fn resp_answer<'a>(action: Action, reply: &resp::client::Reply<'a>) -> Answer<'a> {
+fn decoded_resp<'a>(action: Action, reply: &resp::client::Reply<'a>) -> DecodedReply<'a> {
     use resp::client::Reply;
     match (action, reply) {
-        (_, Reply::Error(text)) => Answer::Refused(text),
-        (Action::Get | Action::GetMissing, Reply::Bulk(value)) => Answer::Value(value),
-        (Action::Get | Action::GetMissing, Reply::Null) | (Action::Del, Reply::Integer(0)) => Answer::Absent,
-        (Action::Set, Reply::Simple(b"OK")) => Answer::Stored,
-        (Action::Del, Reply::Integer(1)) => Answer::Deleted,
-        _ => Answer::Unexpected,
+        (_, Reply::Error(text)) => DecodedReply::Refused(text),
+        (Action::Get | Action::GetMissing, Reply::Bulk(value)) => DecodedReply::Value(value),
+        (Action::Get | Action::GetMissing, Reply::Null) | (Action::Del, Reply::Integer(0)) => DecodedReply::Absent,
+        (Action::Set, Reply::Simple(b"OK")) => DecodedReply::Stored,
+        (Action::Del, Reply::Integer(1)) => DecodedReply::Deleted,
+        _ => DecodedReply::Unexpected,
     }
 }
 
 /// Interprets a reply of the 0x1F protocol. Values of ours never begin like an error or read like another reply.
-fn us_answer(action: Action, reply: us::client::Reply<'_>) -> Answer<'_> {
+fn decoded_us(action: Action, reply: us::client::Reply<'_>) -> DecodedReply<'_> {
     use us::client::Reply;
     match (action, reply) {
-        (Action::Set, Reply::Ok) => Answer::Stored,
-        (Action::Del, Reply::Ok) => Answer::Deleted,
-        (Action::Get | Action::GetMissing | Action::Del, Reply::Nil) => Answer::Absent,
-        (Action::Del, Reply::Value(b"ERROR: Key does not exist")) => Answer::Absent,
-        (_, Reply::Value(text)) if text.starts_with(b"ERROR") => Answer::Refused(text),
-        (Action::Get | Action::GetMissing, Reply::Value(value)) => Answer::Value(value),
-        (Action::Get | Action::GetMissing, Reply::Ok) => Answer::Value(b"OK"),
-        (Action::Set, Reply::Nil) | (Action::Set | Action::Del, Reply::Value(_)) => Answer::Unexpected,
+        (Action::Set, Reply::Ok) => DecodedReply::Stored,
+        (Action::Del, Reply::Ok) => DecodedReply::Deleted,
+        (Action::Get | Action::GetMissing | Action::Del, Reply::Nil) => DecodedReply::Absent,
+        (Action::Del, Reply::Value(b"ERROR: Key does not exist")) => DecodedReply::Absent,
+        (_, Reply::Value(text)) if text.starts_with(b"ERROR") => DecodedReply::Refused(text),
+        (Action::Get | Action::GetMissing, Reply::Value(value)) => DecodedReply::Value(value),
+        (Action::Get | Action::GetMissing, Reply::Ok) => DecodedReply::Value(b"OK"),
+        (Action::Set, Reply::Nil) | (Action::Set | Action::Del, Reply::Value(_)) => DecodedReply::Unexpected,
     }
 }
 
-fn memcached_answer(action: Action, reply: memcached::client::Reply<'_>) -> Answer<'_> {
+fn decoded_memcached(action: Action, reply: memcached::client::Reply<'_>) -> DecodedReply<'_> {
     use memcached::client::Reply;
     match (action, reply) {
-        (_, Reply::Error(text)) | (Action::Set, Reply::Line(text @ b"NOT_STORED")) => Answer::Refused(text),
-        (Action::Get | Action::GetMissing, Reply::End) | (Action::Del, Reply::Line(b"NOT_FOUND")) => Answer::Absent,
-        (Action::Set, Reply::Line(b"STORED")) => Answer::Stored,
-        (Action::Del, Reply::Line(b"DELETED")) => Answer::Deleted,
-        _ => Answer::Unexpected,
+        (_, Reply::Error(text)) | (Action::Set, Reply::Line(text @ b"NOT_STORED")) => DecodedReply::Refused(text),
+        (Action::Get | Action::GetMissing, Reply::End) | (Action::Del, Reply::Line(b"NOT_FOUND")) => {
+            DecodedReply::Absent
+        }
+        (Action::Set, Reply::Line(b"STORED")) => DecodedReply::Stored,
+        (Action::Del, Reply::Line(b"DELETED")) => DecodedReply::Deleted,
+        _ => DecodedReply::Unexpected,
     }
 }
 
-fn meta_answer(action: Action, reply: memcached::client::Reply<'_>) -> Answer<'_> {
+fn decoded_meta(action: Action, reply: memcached::client::Reply<'_>) -> DecodedReply<'_> {
     use memcached::client::Reply;
     match (action, reply) {
-        (_, Reply::Error(text)) => Answer::Refused(text),
-        (Action::Get | Action::GetMissing, Reply::MetaValue { value, .. }) => Answer::Value(value),
+        (_, Reply::Error(text)) => DecodedReply::Refused(text),
+        (Action::Get | Action::GetMissing, Reply::MetaValue { value, .. }) => DecodedReply::Value(value),
         (Action::Get | Action::GetMissing, Reply::Meta { code: [b'E', b'N'], .. })
-        | (Action::Del, Reply::Meta { code: [b'N', b'F'], .. }) => Answer::Absent,
-        (Action::Set, Reply::Meta { code: [b'H', b'D'], .. }) => Answer::Stored,
-        (Action::Set, Reply::Meta { code: [b'N', b'S'], .. }) => Answer::Refused(b"NS"),
-        (Action::Del, Reply::Meta { code: [b'H', b'D'], .. }) => Answer::Deleted,
-        _ => Answer::Unexpected,
+        | (Action::Del, Reply::Meta { code: [b'N', b'F'], .. }) => DecodedReply::Absent,
+        (Action::Set, Reply::Meta { code: [b'H', b'D'], .. }) => DecodedReply::Stored,
+        (Action::Set, Reply::Meta { code: [b'N', b'S'], .. }) => DecodedReply::Refused(b"NS"),
+        (Action::Del, Reply::Meta { code: [b'H', b'D'], .. }) => DecodedReply::Deleted,
+        _ => DecodedReply::Unexpected,
     }
 }

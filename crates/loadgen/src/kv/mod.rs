@@ -14,17 +14,17 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use clap::ValueEnum;
 
-use self::dialect::Answer;
+use self::dialect::DecodedReply;
 pub use self::{
     dialect::{Action, Dialect, Login},
     script::{Mix, Script, ScriptError, ScriptPlan, Span},
     sizes::ValueSizes,
     space::{JSON_BYTES_MIN, KeySpace, Values},
 };
-pub use crate::draw::KeyDistribution;
+pub use crate::key_distribution::KeyDistribution;
 use crate::{
     error::ErrorClass,
-    protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Replies, Then, Verdict},
+    protocol::{AfterReply, ClientProtocol, Decoded, EofOutcome, Progress, Replies, RequestOutcome},
 };
 
 /// A reply that is not the expected one may be longer than that by this much before it is given up.
@@ -140,9 +140,9 @@ impl KvClient {
         let (action, number) = self.script.requested(span.start);
         self.script.space.key(number, &mut self.key);
         let decoded = match self.script.dialect.decode(action, &self.key, whole) {
-            Ok(Some((answer, length))) => {
-                let (replies, verdict) = self.judge(action, number, answer);
-                Some(done(length - kept, replies, verdict))
+            Ok(Some((reply, length))) => {
+                let (replies, outcome) = self.check_reply(action, number, reply);
+                Some(done(length - kept, replies, outcome))
             }
             Ok(None) if whole.len() <= self.script.space.value_bytes_max() + SURPLUS_BYTES_MAX => None,
             Ok(None) | Err(_) => Some(Decoded { consumed: 0, progress: Progress::Broken(ErrorClass::Protocol) }),
@@ -158,31 +158,38 @@ impl KvClient {
         decoded.unwrap_or(Decoded { consumed: input.len(), progress: Progress::NeedMore })
     }
 
-    fn judge(&mut self, action: Action, number: u32, answer: Answer<'_>) -> (Replies, Verdict) {
+    fn check_reply(&mut self, action: Action, number: u32, reply: DecodedReply<'_>) -> (Replies, RequestOutcome) {
         let VerifyRules { verify, allow_misses } = self.rules;
         let hit = Replies { hits: 1, ..Replies::ONE };
         let miss = Replies { misses: 1, ..Replies::ONE };
         let unless = |is_wrong: bool, class| if is_wrong { Err(class) } else { Ok(()) };
-        match (action, answer) {
-            (_, Answer::Refused(text)) => {
+        match (action, reply) {
+            (_, DecodedReply::Refused(text)) => {
                 self.first_error.get_or_insert_with(|| excerpt(text));
                 (Replies::ONE, unless(verify > KvVerify::None, ErrorClass::Status))
             }
-            (Action::Get, Answer::Value(value)) => (hit, self.judge_value(number, value)),
-            (Action::GetMissing, Answer::Value(_)) => (hit, unless(verify >= KvVerify::Content, ErrorClass::Content)),
-            (Action::Get | Action::Del, Answer::Absent) => {
+            (Action::Get, DecodedReply::Value(value)) => (hit, self.check_value(number, value)),
+            (Action::GetMissing, DecodedReply::Value(_)) => {
+                (hit, unless(verify >= KvVerify::Content, ErrorClass::Content))
+            }
+            (Action::Get | Action::Del, DecodedReply::Absent) => {
                 (miss, unless(verify > KvVerify::None && !allow_misses, ErrorClass::Miss))
             }
-            (Action::GetMissing, Answer::Absent) => (miss, Ok(())),
-            (Action::Set, Answer::Stored) => (Replies::ONE, Ok(())),
-            (Action::Del, Answer::Deleted) => (hit, Ok(())),
-            (_, Answer::Unexpected | Answer::Value(_) | Answer::Absent | Answer::Stored | Answer::Deleted) => {
-                (Replies::ONE, unless(verify > KvVerify::None, ErrorClass::Protocol))
-            }
+            (Action::GetMissing, DecodedReply::Absent) => (miss, Ok(())),
+            (Action::Set, DecodedReply::Stored) => (Replies::ONE, Ok(())),
+            (Action::Del, DecodedReply::Deleted) => (hit, Ok(())),
+            (
+                _,
+                DecodedReply::Unexpected
+                | DecodedReply::Value(_)
+                | DecodedReply::Absent
+                | DecodedReply::Stored
+                | DecodedReply::Deleted,
+            ) => (Replies::ONE, unless(verify > KvVerify::None, ErrorClass::Protocol)),
         }
     }
 
-    fn judge_value(&mut self, number: u32, found: &[u8]) -> Verdict {
+    fn check_value(&mut self, number: u32, found: &[u8]) -> RequestOutcome {
         if self.rules.verify >= KvVerify::Length && found.len() != self.script.space.value_length(number) {
             return Err(ErrorClass::Length);
         }
@@ -219,9 +226,9 @@ impl ClientProtocol for KvClient {
                 conn.torn = torn;
                 Decoded { consumed: input.len(), progress: Progress::NeedMore }
             }
-            Ok(Some((answer, length))) => {
-                let (_, verdict) = self.judge(Action::Set, 0, answer);
-                done(length - kept, Replies::ONE, verdict)
+            Ok(Some((reply, length))) => {
+                let (_, outcome) = self.check_reply(Action::Set, 0, reply);
+                done(length - kept, Replies::ONE, outcome)
             }
             Ok(None) | Err(_) => Decoded { consumed: 0, progress: Progress::Broken(ErrorClass::Protocol) },
         }
@@ -288,8 +295,8 @@ impl ClientProtocol for KvClient {
     }
 }
 
-fn done(consumed: usize, replies: Replies, verdict: Verdict) -> Decoded {
-    Decoded { consumed, progress: Progress::Done { replies, verdict, then: Then::KeepAlive } }
+fn done(consumed: usize, replies: Replies, outcome: RequestOutcome) -> Decoded {
+    Decoded { consumed, progress: Progress::Done { replies, outcome, after: AfterReply::KeepAlive } }
 }
 
 /// One thread's share of `len` positions: as many as its share of `len` requests.

@@ -9,7 +9,7 @@ use super::{
     space::KeySpace,
 };
 use crate::{
-    draw::{Draw, DrawError, KeyDistribution},
+    key_distribution::{DistributionError, KeyDistribution, KeyGenerator},
     protocol::{Batch, Replies},
 };
 
@@ -45,7 +45,7 @@ pub enum ScriptError {
     #[error("JSON documents need at least {} bytes", super::space::JSON_BYTES_MIN)]
     JsonTooShort,
     #[error(transparent)]
-    Draw(#[from] DrawError),
+    Distribution(#[from] DistributionError),
     #[error("a whole pipeline of such requests does not fit {} MiB", PREPARED_BYTES_MAX >> 20)]
     BatchTooLarge,
     #[error("what is asked for in order does not fit {} MiB: use fewer keys, or random ones", PREPARED_BYTES_MAX >> 20)]
@@ -154,11 +154,11 @@ impl Script {
             }
         };
         let wanted = wanted.min(requests.unwrap_or(u64::MAX)).next_multiple_of(u64::from(unit));
-        let mut draw = Draw::new(distribution, space.keys(), seed)?;
+        let mut generator = KeyGenerator::new(distribution, space.keys(), seed)?;
         let mut writer =
             Writer { space: &space, dialect, prepared: Prepared::default(), key: Vec::new(), value: Vec::new() };
         while (writer.prepared.requested.len() as u64) < wanted && writer.bytes() < PREPARED_BYTES_MAX {
-            writer.write_unit(plan, &mut draw);
+            writer.write_unit(plan, &mut generator);
         }
         let len = writer.prepared.requested.len();
         if is_in_order && (len as u64) < wanted {
@@ -297,8 +297,8 @@ impl Writer<'_> {
         self.prepared.requests.len() + self.prepared.replies.len()
     }
 
-    fn write_unit(&mut self, plan: &ScriptPlan, draw: &mut Draw) {
-        let key = draw.key();
+    fn write_unit(&mut self, plan: &ScriptPlan, generator: &mut KeyGenerator) {
+        let key = generator.key();
         match *plan {
             ScriptPlan::Each(action) => self.write(action, key),
             ScriptPlan::Workflow { .. } => {
@@ -307,11 +307,11 @@ impl Writer<'_> {
                 }
             }
             ScriptPlan::Mixed { mix, miss_ratio, .. } => {
-                let chosen = draw.below(mix.get + mix.set + mix.del);
+                let chosen = generator.below(mix.get + mix.set + mix.del);
                 let action = match chosen {
                     _ if chosen < mix.set => Action::Set,
                     _ if chosen < mix.set + mix.del => Action::Del,
-                    _ if miss_ratio > 0.0 && draw.happens(miss_ratio) => Action::GetMissing,
+                    _ if miss_ratio > 0.0 && generator.has_chance(miss_ratio) => Action::GetMissing,
                     _ => Action::Get,
                 };
                 self.write(action, key);

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{draw::Trace, protocol::Batch as _};
+use crate::{key_distribution::Trace, protocol::Batch as _};
 
 const DIALECTS: [Dialect; 5] = [Dialect::Resp, Dialect::Resp3, Dialect::Us, Dialect::Memcached, Dialect::MemcachedMeta];
 const UNIFORM: KeyDistribution = KeyDistribution::Uniform;
@@ -23,10 +23,10 @@ fn client(script: &Arc<Script>, rules: VerifyRules) -> KvClient {
     KvClient::new(Arc::clone(script), rules, 1, 0, 1)
 }
 
-/// One request's verdict, and whether its reply was a hit or a miss.
-type Outcome = (Verdict, u64, u64);
+/// One request's outcome, and whether its reply was a hit or a miss.
+type Outcome = (RequestOutcome, u64, u64);
 
-/// Returns the engine's verdicts on replies to `span` that arrive in pieces; `Err` ends the connection.
+/// Returns the engine's outcomes on replies to `span` that arrive in pieces; `Err` ends the connection.
 fn outcomes(client: &mut KvClient, mut span: Span, pieces: &[&[u8]]) -> Vec<Outcome> {
     let mut conn = client.open();
     let mut outcomes = Vec::new();
@@ -40,11 +40,11 @@ fn outcomes(client: &mut KvClient, mut span: Span, pieces: &[&[u8]]) -> Vec<Outc
                     assert!(input.is_empty(), "NeedMore means that all input was used");
                     break;
                 }
-                Progress::Done { replies, verdict, .. } => {
-                    assert!(replies.count == 1 || verdict.is_ok() && (replies.count < span.left() || input.is_empty()));
+                Progress::Done { replies, outcome, .. } => {
+                    assert!(replies.count == 1 || outcome.is_ok() && (replies.count < span.left() || input.is_empty()));
                     // Of several it is only known how many were which.
                     outcomes.extend((0..replies.count).map(|n| {
-                        (verdict, u64::from(n < replies.hits), u64::from(n >= replies.count - replies.misses))
+                        (outcome, u64::from(n < replies.hits), u64::from(n >= replies.count - replies.misses))
                     }));
                     if replies.count == span.left() {
                         assert!(input.is_empty() || replies.count == 1);
@@ -63,7 +63,7 @@ fn outcomes(client: &mut KvClient, mut span: Span, pieces: &[&[u8]]) -> Vec<Outc
 }
 
 fn sums(outcomes: &[Outcome]) -> (usize, u64, u64) {
-    let right = outcomes.iter().filter(|(verdict, ..)| verdict.is_ok());
+    let right = outcomes.iter().filter(|(outcome, ..)| outcome.is_ok());
     right.fold((0, 0, 0), |(ok, hits, misses), (_, hit, miss)| (ok + 1, hits + hit, misses + miss))
 }
 
@@ -91,10 +91,10 @@ fn decoding_agrees_with_comparing() {
                 let (action, number) = script.requested(position);
                 let mut key = Vec::new();
                 script.space.key(number, &mut key);
-                let (answer, length) = dialect.decode(action, &key, &reply).expect("a reply").expect("whole");
+                let (decoded, length) = dialect.decode(action, &key, &reply).expect("a reply").expect("whole");
                 assert_eq!(length, reply.len(), "{dialect:?} {action:?}");
-                let (replies, verdict) = client.judge(action, number, answer);
-                assert_eq!(verdict, Ok(()), "{dialect:?} {action:?} {answer:?}");
+                let (replies, outcome) = client.check_reply(action, number, decoded);
+                assert_eq!(outcome, Ok(()), "{dialect:?} {action:?} {decoded:?}");
                 slow.count += replies.count;
                 slow.hits += replies.hits;
                 slow.misses += replies.misses;
@@ -119,7 +119,7 @@ fn a_server_parses_the_requests() {
     assert_eq!(requests, expected);
 }
 
-/// Returns the verdict of each level of verification, from none to content, on a reply to a get.
+/// Returns the outcome of each level of verification, from none to content, on a reply to a get.
 fn levels(reply: &[u8], allow_misses: bool) -> [Outcome; 4] {
     let script = script(
         Dialect::Resp,
@@ -321,7 +321,7 @@ fn lie(dialect: Dialect, action: Action, reply: &[u8], lie: Lie) -> Vec<u8> {
     }
 }
 
-fn expected_class(action: Action, lie: Lie) -> Verdict {
+fn expected_class(action: Action, lie: Lie) -> RequestOutcome {
     match lie {
         Lie::Error => Err(ErrorClass::Status),
         Lie::Byte if action == Action::Get => Err(ErrorClass::Content),
@@ -353,7 +353,7 @@ proptest! {
         let torn = outcomes(&mut client, span, &told.chunks(chunk).collect::<Vec<_>>());
         let whole = outcomes(&mut client, span, &[&told]);
         for found in [&torn, &whole] {
-            prop_assert_eq!(found.iter().map(|(verdict, ..)| *verdict).collect::<Vec<_>>(), expected.clone());
+            prop_assert_eq!(found.iter().map(|(outcome, ..)| *outcome).collect::<Vec<_>>(), expected.clone());
         }
         prop_assert_eq!(sums(&torn), sums(&whole));
     }

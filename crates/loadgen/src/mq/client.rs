@@ -11,26 +11,26 @@ use wire::mserve::Request;
 
 use super::{
     MqError,
-    answer::{Answer, Lengths},
     coordinator::{ClientEvent, Clients, Edges},
     directory,
     exchange::Exchange,
     fifo::Fifo,
-    load::{AnswerForm, MqLoad},
+    load::{MqLoad, ReplyForm},
     log::Log,
     recorder::{ClientRecorder, ClientReport, CompletedRequest},
-    sink::AnswerReader,
+    reply::{IncomingReply, Lengths},
+    sink::ReplyReader,
 };
 use crate::{
     clock::{self, MILLISECOND, Nanos, SECOND},
     engine::{Collector, Limit, LiveStats, Pacing, Schedule, Slicer, Timeline, Window, begin_of, share},
     error::ErrorClass,
-    protocol::Verdict,
+    protocol::RequestOutcome,
     request_log::{Received, Recorder},
     sample::Sampler,
 };
 
-/// Without any answer for this long, and with failures only, a client gives up.
+/// Without any reply for this long, and with failures only, a client gives up.
 const PATIENCE_MIN: Nanos = 10 * SECOND;
 const FAILURES_MAX: u32 = 3;
 /// Interval at which a client that sleeps checks whether the run was interrupted.
@@ -57,9 +57,9 @@ impl ClientResources {
 /// Checks that every request fits into a message of the queue.
 pub(super) fn check(plan: &MqLoad) -> Result<(), MqError> {
     let resources = ClientResources::open(plan)?;
-    let names = if plan.form == AnswerForm::Status { 2 } else { 1 };
+    let names = if plan.form == ReplyForm::Status { 2 } else { 1 };
     let name = 1 + plan.prefix.len() + 2 * NUMBER_DIGITS + 2;
-    let path = plan.files.iter().map(|wanted| wanted.path.len()).max().unwrap_or_default();
+    let path = plan.files.iter().map(|requested| requested.path.len()).max().unwrap_or_default();
     let (need, max) = (path + names * name, resources.queue.size().message_bytes_max);
     if need > max {
         return Err(MqError::MessageSize { need, max });
@@ -77,7 +77,7 @@ pub(super) struct Client<'a> {
     lengths: &'a Lengths,
     sampler: Sampler,
     index: usize,
-    answer_reader: AnswerReader,
+    reply_reader: ReplyReader,
     recorder: ClientRecorder<'a>,
     /// Requests that may still be sent; `None` if time is the limit.
     quota: Option<u64>,
@@ -85,7 +85,7 @@ pub(super) struct Client<'a> {
     made: u64,
     /// The file that is asked for next.
     file: usize,
-    last_answer: Nanos,
+    last_reply: Nanos,
     failures_in_row: u32,
 }
 
@@ -124,27 +124,27 @@ impl<'a> Client<'a> {
             lengths,
             sampler: Sampler::new(plan.sample, plan.seed, index),
             index,
-            answer_reader: AnswerReader::new(plan)?,
+            reply_reader: ReplyReader::new(plan)?,
             recorder: ClientRecorder::new(window, plan.pacing != Pacing::Closed, plan.counts_by_issue())
                 .with(slicer, recorder),
             quota,
             made: 0,
             file: index % plan.files.len(),
-            last_answer: 0,
+            last_reply: 0,
             failures_in_row: 0,
         })
     }
 
     /// Sends requests until the limit, an interrupt, or a server that has not answered for long.
     pub(super) fn run(mut self) -> ClientReport {
-        let (begin, mut schedule) = self.course();
-        self.last_answer = begin;
+        let (begin, mut schedule) = self.start_and_schedule();
+        self.last_reply = begin;
         let patience = PATIENCE_MIN.max(clock::nanos(self.plan.timeout).saturating_mul(3));
         let mut was_abandoned = false;
         while !self.window.is_stopped() {
             let now = clock::now().max(begin);
             let due = schedule.as_ref().map_or(now, Schedule::due);
-            was_abandoned = self.failures_in_row > FAILURES_MAX && now.saturating_sub(self.last_answer) > patience;
+            was_abandoned = self.failures_in_row > FAILURES_MAX && now.saturating_sub(self.last_reply) > patience;
             if was_abandoned || self.window.has_ended(due) || self.quota == Some(0) || self.ask(due).is_none() {
                 break;
             }
@@ -156,7 +156,7 @@ impl<'a> Client<'a> {
     }
 
     /// Returns when this client begins, and in an open loop its schedule, which alone has the ramp there.
-    fn course(&self) -> (Nanos, Option<Schedule>) {
+    fn start_and_schedule(&self) -> (Nanos, Option<Schedule>) {
         let MqLoad { seed, clients, pacing, .. } = *self.plan;
         let (origin, ramp) = (self.window.origin(), clock::nanos(self.plan.ramp));
         match pacing {
@@ -178,30 +178,30 @@ impl<'a> Client<'a> {
         let free = clock::now();
         // It has waited for this client to be free as long as anything may take.
         if free >= due.saturating_add(timeout) {
-            let (verdict, heard) = (Err(ErrorClass::Timeout), Received::default());
-            self.recorder.leave(due, free);
+            let (outcome, received) = (Err(ErrorClass::Timeout), Received::default());
+            self.recorder.record_departure(due, free);
             self.settle(CompletedRequest {
                 file,
                 due,
                 free,
                 sent: free,
                 was_tried: false,
-                heard,
+                received,
                 ended: free,
-                verdict,
+                outcome,
             });
             return Some(());
         }
         let fifos = self.fifos();
         self.wait_until(due)?;
         let sent = clock::now();
-        self.recorder.leave(due, sent);
+        self.recorder.record_departure(due, sent);
         let was_tried = fifos.is_ok();
-        let (heard, verdict) = match fifos {
+        let (received, outcome) = match fifos {
             Ok(fifos) => self.exchange(&fifos, file, sent + timeout)?,
             Err(class) => (Received::default(), Err(class)),
         };
-        self.settle(CompletedRequest { file, due, free, sent, was_tried, heard, ended: clock::now(), verdict });
+        self.settle(CompletedRequest { file, due, free, sent, was_tried, received, ended: clock::now(), outcome });
         Some(())
     }
 
@@ -215,11 +215,11 @@ impl<'a> Client<'a> {
             })
         };
         let data = make()?;
-        let status = if self.plan.form == AnswerForm::Status { Some(make()?) } else { None };
+        let status = if self.plan.form == ReplyForm::Status { Some(make()?) } else { None };
         Ok(Fifos { data, status })
     }
 
-    fn exchange(&mut self, fifos: &Fifos<'_>, file: usize, deadline: Nanos) -> Option<(Received, Verdict)> {
+    fn exchange(&mut self, fifos: &Fifos<'_>, file: usize, deadline: Nanos) -> Option<(Received, RequestOutcome)> {
         let status = fifos.status.as_ref();
         let mut message = Vec::new();
         let request = Request::new(
@@ -235,26 +235,26 @@ impl<'a> Client<'a> {
         let mut exchange = Exchange {
             window: self.window,
             recorder: &mut self.recorder,
-            answer_reader: &mut self.answer_reader,
+            reply_reader: &mut self.reply_reader,
             data: &fifos.data.reader,
             status: status.map(|fifo| &fifo.reader),
             deadline,
-            heard: Received::default(),
+            received: Received::default(),
         };
-        let answer = Answer::new(self.plan, file, self.lengths, self.sampler.draw());
-        let verdict = exchange.run(&self.resources.queue, &message, answer)?;
-        Some((exchange.heard, verdict))
+        let reply = IncomingReply::new(self.plan, file, self.lengths, self.sampler.draw());
+        let outcome = exchange.run(&self.resources.queue, &message, reply)?;
+        Some((exchange.received, outcome))
     }
 
     fn settle(&mut self, completed: CompletedRequest) {
-        match completed.verdict {
-            Ok(()) => (self.failures_in_row, self.last_answer) = (0, completed.ended),
+        match completed.outcome {
+            Ok(()) => (self.failures_in_row, self.last_reply) = (0, completed.ended),
             Err(_) => self.failures_in_row = self.failures_in_row.saturating_add(1),
         }
         self.recorder.settle(completed);
         let (live, slot) = self.live;
         let begin = if self.plan.pacing == Pacing::Closed { completed.sent } else { completed.due };
-        live.add(slot, completed.verdict, 1, completed.ended.saturating_sub(begin));
+        live.add(slot, completed.outcome, 1, completed.ended.saturating_sub(begin));
         live.set(slot, self.recorder.tally.ok, self.recorder.tally.failed());
     }
 

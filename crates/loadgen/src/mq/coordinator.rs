@@ -83,10 +83,11 @@ pub(super) fn coordinate(
     interrupt: &AtomicBool,
     mut observe: impl FnMut(&LiveStats),
 ) -> Result<Measured<()>, MqError> {
-    let mut course = RunCourse { plan, server, before: None, after: None, reports: Vec::with_capacity(plan.clients) };
-    let mut failure = course.wait_until_ready(clients).err();
+    let mut readings =
+        RunReadings { plan, server, before: None, after: None, reports: Vec::with_capacity(plan.clients) };
+    let mut failure = readings.wait_until_ready(clients).err();
     if plan.warmup.is_zero() {
-        course.read_before();
+        readings.read_before();
     }
     if failure.is_some() {
         clients.stop();
@@ -94,29 +95,29 @@ pub(super) fn coordinate(
     let edges = Edges::from_now(plan);
     clients.start(edges);
     let mut stopped = None;
-    while course.reports.len() < plan.clients {
+    while readings.reports.len() < plan.clients {
         if stopped.is_none() && (failure.is_some() || interrupt.load(Ordering::Relaxed)) {
             clients.stop();
             stopped = Some(clock::now());
         }
-        let rest = course.rest(edges, clock::now());
+        let rest = readings.rest(edges, clock::now());
         match clients.events().recv_timeout(Duration::from_nanos(rest)) {
-            Ok(ClientEvent::Ended(Ok(report))) => course.reports.push(*report),
+            Ok(ClientEvent::Ended(Ok(report))) => readings.reports.push(*report),
             Ok(ClientEvent::Ended(Err(error))) => {
                 failure = failure.or(Some(error));
                 // It counts as one that has ended.
-                course.reports.push(ClientReport::nothing());
+                readings.reports.push(ClientReport::nothing());
             }
             Ok(ClientEvent::Ready) => {}
             Err(RecvTimeoutError::Timeout) => observe(clients.live()),
             Err(RecvTimeoutError::Disconnected) => return Err(failure.unwrap_or(MqError::Panicked)),
         }
-        course.read_at(edges, clock::now());
+        readings.read_at(edges, clock::now());
     }
     match failure {
         Some(failure) => Err(failure),
         None => {
-            let mut measured = course.measured(edges, stopped.filter(|_| interrupt.load(Ordering::Relaxed)));
+            let mut measured = readings.measured(edges, stopped.filter(|_| interrupt.load(Ordering::Relaxed)));
             if let Some(shared) = clients.timeline() {
                 measured.timeline = Some(shared);
             }
@@ -125,7 +126,7 @@ pub(super) fn coordinate(
     }
 }
 
-struct RunCourse<'a> {
+struct RunReadings<'a> {
     plan: &'a MqLoad,
     server: Option<&'a ServerProbe>,
     before: Option<ServerReading>,
@@ -133,7 +134,7 @@ struct RunCourse<'a> {
     reports: Vec<ClientReport>,
 }
 
-impl RunCourse<'_> {
+impl RunReadings<'_> {
     /// Waits until every client is ready, or has failed to be.
     fn wait_until_ready(&mut self, clients: &impl Clients) -> Result<(), MqError> {
         let mut failure = None;
@@ -197,7 +198,7 @@ impl RunCourse<'_> {
             client_system_cpu: Duration::ZERO,
             busiest_thread_cpu: Duration::ZERO,
             threads,
-            lanes: self.plan.clients,
+            concurrency: self.plan.clients,
             server: self.before.zip(self.after),
             was_interrupted: interrupted.is_some(),
             was_abandoned: false,

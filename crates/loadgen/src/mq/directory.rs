@@ -173,16 +173,16 @@ mod tests {
 
     #[test]
     fn a_directory_is_private_to_its_user_or_to_root() {
-        let verdict =
+        let outcome =
             |owner, mode| check("d".into(), Ownership { owner, mode }, 1000).map_err(|error| error.to_string());
         for private in [(1000, 0o700), (1000, 0o1700), (1000, 0o300), (0, 0o700)] {
-            assert_eq!(verdict(private.0, private.1), Ok(()), "{private:?}");
+            assert_eq!(outcome(private.0, private.1), Ok(()), "{private:?}");
         }
         for open in [0o701, 0o702, 0o704, 0o710, 0o720, 0o740, 0o755, 0o1777] {
-            let error = verdict(1000, open).expect_err("it is open to others");
+            let error = outcome(1000, open).expect_err("it is open to others");
             assert!(error.contains(&format!("mode {open:04o}")) && error.contains("chmod 700"), "{error}");
         }
-        let error = verdict(1001, 0o700).expect_err("it is another's");
+        let error = outcome(1001, 0o700).expect_err("it is another's");
         assert!(error.contains("user 1001 (mode 0700)") && error.contains("user 1000"), "{error}");
     }
 

@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! One request and its reply.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -12,15 +12,15 @@ use sys::{
 };
 
 use super::{
-    answer::Answer,
     recorder::ClientRecorder,
-    sink::{AnswerReader, Piece},
+    reply::IncomingReply,
+    sink::{Piece, ReplyReader},
 };
 use crate::{
     clock::{self, MILLISECOND, Nanos},
     engine::Window,
     error::ErrorClass,
-    protocol::Verdict,
+    protocol::RequestOutcome,
     request_log::Received,
 };
 
@@ -31,17 +31,17 @@ const POLL_INTERVAL: Nanos = 50 * MILLISECOND;
 pub(super) struct Exchange<'a, 'w> {
     pub(super) window: &'w Window,
     pub(super) recorder: &'a mut ClientRecorder<'w>,
-    pub(super) answer_reader: &'a mut AnswerReader,
+    pub(super) reply_reader: &'a mut ReplyReader,
     pub(super) data: &'a Reader,
     pub(super) status: Option<&'a Reader>,
     pub(super) deadline: Nanos,
-    pub(super) heard: Received,
+    pub(super) received: Received,
 }
 
 /// Reasons why an exchange ends early.
 enum Aborted {
     Failed(ErrorClass),
-    /// The run was interrupted: there is no verdict.
+    /// The run was interrupted: there is no outcome.
     Stopped,
 }
 
@@ -59,10 +59,15 @@ enum Flow {
 }
 
 impl Exchange<'_, '_> {
-    /// Sends the request and reads the answer to its end; `None` when the run was interrupted.
-    pub(super) fn run(&mut self, queue: &Queue, message: &[u8], mut answer: Answer<'_>) -> Option<Verdict> {
-        match self.send(queue, message).and_then(|()| self.receive(&mut answer)) {
-            Ok(()) => Some(answer.end()),
+    /// Sends the request and reads the reply to its end; `None` when the run was interrupted.
+    pub(super) fn run(
+        &mut self,
+        queue: &Queue,
+        message: &[u8],
+        mut reply: IncomingReply<'_>,
+    ) -> Option<RequestOutcome> {
+        match self.send(queue, message).and_then(|()| self.receive(&mut reply)) {
+            Ok(()) => Some(reply.end()),
             Err(Aborted::Failed(class)) => Some(Err(class)),
             Err(Aborted::Stopped) => None,
         }
@@ -83,7 +88,7 @@ impl Exchange<'_, '_> {
         }
     }
 
-    fn receive(&mut self, answer: &mut Answer<'_>) -> Result<(), Aborted> {
+    fn receive(&mut self, reply: &mut IncomingReply<'_>) -> Result<(), Aborted> {
         let (data, status) = (self.data, self.status);
         let mut data_flow = Flow::Open;
         let mut status_flow = if status.is_some() { Flow::Open } else { Flow::Ended };
@@ -94,55 +99,55 @@ impl Exchange<'_, '_> {
             let waited_for = [first, second].map(|fifo| (fifo.as_fd(), PollFlags::IN));
             let ready = self.wait(waited_for, ErrorClass::Timeout)?;
             if data_flow == Flow::Open && ready[0] {
-                data_flow = self.take_data(answer)?;
+                data_flow = self.take_data(reply)?;
             }
             if let Some(status) = status.filter(|_| status_flow == Flow::Open && ready[1]) {
-                status_flow = self.take_head(status, answer)?;
+                status_flow = self.take_head(status, reply)?;
             }
         }
         Ok(())
     }
 
     /// Takes what there is of the file, and of the header in front of it.
-    fn take_data(&mut self, answer: &mut Answer<'_>) -> Result<Flow, Aborted> {
-        while answer.begins_with_head() {
-            let flow = self.take_head(self.data, answer)?;
-            if answer.begins_with_head() {
+    fn take_data(&mut self, reply: &mut IncomingReply<'_>) -> Result<Flow, Aborted> {
+        while reply.begins_with_head() {
+            let flow = self.take_head(self.data, reply)?;
+            if reply.begins_with_head() {
                 return Ok(flow);
             }
         }
         loop {
-            let piece = match self.answer_reader.take(self.data) {
-                Ok(Piece::Seen([]) | Piece::Unseen(0)) => return Ok(Flow::Ended),
+            let piece = match self.reply_reader.take(self.data) {
+                Ok(Piece::Copied([]) | Piece::Spliced(0)) => return Ok(Flow::Ended),
                 Ok(piece) => piece,
                 Err(Errno::AGAIN) => return Ok(Flow::Open),
                 Err(Errno::INTR) => continue,
                 Err(_) => return Err(ErrorClass::Fifo.into()),
             };
             let now = clock::now();
-            self.heard.more(piece.bytes(), now);
+            self.received.add(piece.bytes(), now);
             self.recorder.received(piece.bytes(), now);
-            answer.take(&piece);
+            reply.take(&piece);
             // A FIFO that is filled as fast as it is emptied gives no other opportunity.
             self.check(now, ErrorClass::Timeout)?;
         }
     }
 
-    fn take_head(&mut self, fifo: &Reader, answer: &mut Answer<'_>) -> Result<Flow, Aborted> {
+    fn take_head(&mut self, fifo: &Reader, reply: &mut IncomingReply<'_>) -> Result<Flow, Aborted> {
         loop {
-            match rustix::io::read(fifo, answer.head.room()) {
+            match rustix::io::read(fifo, reply.head.room()) {
                 Ok(0) => return Ok(Flow::Ended),
                 Ok(length) => {
-                    answer.head.filled(length);
+                    reply.head.filled(length);
                     let now = clock::now();
-                    self.heard.more(length as u64, now);
+                    self.received.add(length as u64, now);
                     self.recorder.received(length as u64, now);
                 }
                 Err(Errno::AGAIN) => return Ok(Flow::Open),
                 Err(Errno::INTR) => continue,
                 Err(_) => return Err(ErrorClass::Fifo.into()),
             }
-            if answer.heard()?.is_some() {
+            if reply.header()?.is_some() {
                 // Behind it stands the file, or something that was not requested.
                 return Ok(Flow::Ended);
             }

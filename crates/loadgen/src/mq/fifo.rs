@@ -1,4 +1,4 @@
-//! FIFOs for answers.
+//! FIFOs for replies.
 
 use std::io;
 

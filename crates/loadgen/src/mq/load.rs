@@ -27,13 +27,13 @@ pub struct MqLoad {
     /// Prefix of the names of all FIFOs of the run: see [`MqLoad::new_prefix`].
     pub prefix: String,
     /// Asked for in turn; at least one.
-    pub files: Vec<WantedFile>,
-    pub form: AnswerForm,
-    pub sink: AnswerSink,
+    pub files: Vec<RequestedFile>,
+    pub form: ReplyForm,
+    pub sink: ReplySink,
     pub verify: FileVerify,
-    /// Sample of the answers that are checked in full; of the others the length is checked.
+    /// Sample of the replies that are checked in full; of the others the length is checked.
     pub sample: Sample,
-    /// [`AnswerSink::Read`] asks for this much at once.
+    /// [`ReplySink::Read`] asks for this much at once.
     pub buffer_bytes: usize,
     pub clients: usize,
     pub spawn: ClientKind,
@@ -50,25 +50,25 @@ pub struct MqLoad {
     pub timeline: Option<Duration>,
     /// Size of the sample in the log of requests, if one is kept. Each client keeps as many.
     pub request_log: Option<usize>,
-    /// Limit of one request, from its sending to the end of its answer.
+    /// Limit of one request, from its sending to the end of its reply.
     pub timeout: Duration,
     pub seed: u64,
 }
 
 /// File that is asked for.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct WantedFile {
+pub struct RequestedFile {
     /// Path as the server knows it.
     pub path: String,
-    /// Bytes; `None` until the first good answer has said so.
+    /// Bytes; `None` until the first good reply has said so.
     pub length: Option<u64>,
     pub digest: Option<[u8; 32]>,
 }
 
 /// Way in which the server reports success or failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub enum AnswerForm {
-    /// It does not: the answer is the file, or nothing.
+pub enum ReplyForm {
+    /// It does not: the reply is the file, or nothing.
     Bare,
     /// A header with status and length stands before the file.
     Framed,
@@ -76,9 +76,9 @@ pub enum AnswerForm {
     Status,
 }
 
-/// Destination of the answers.
+/// Destination of the replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
-pub enum AnswerSink {
+pub enum ReplySink {
     /// Into a buffer
     Read,
     /// To /dev/null by splice(2), without being looked at
@@ -118,15 +118,15 @@ pub(super) mod tests {
     use super::*;
 
     /// Makes the load of one client that asks for these.
-    pub(in super::super) fn load_of(files: Vec<WantedFile>) -> MqLoad {
+    pub(in super::super) fn load_of(files: Vec<RequestedFile>) -> MqLoad {
         MqLoad {
             queue: "/nowhere".into(),
             fifo_directory: "/nowhere".into(),
             sharing: Sharing::Private,
             prefix: "loadgen-test-".into(),
             files,
-            form: AnswerForm::Bare,
-            sink: AnswerSink::Read,
+            form: ReplyForm::Bare,
+            sink: ReplySink::Read,
             verify: FileVerify::Length,
             sample: Sample::ALL,
             buffer_bytes: 16,
@@ -147,7 +147,7 @@ pub(super) mod tests {
     #[test]
     fn a_load_survives_serialisation() {
         let sample = Sample::one_of(1_000).expect("a share");
-        let files = vec![WantedFile { path: "a b".into(), length: Some(7), digest: Some([9; 32]) }];
+        let files = vec![RequestedFile { path: "a b".into(), length: Some(7), digest: Some([9; 32]) }];
         let plan = MqLoad { sample, ..load_of(files) };
         let text = serde_json::to_string(&plan).expect("JSON");
         let read: MqLoad = serde_json::from_str(&text).expect("a plan");

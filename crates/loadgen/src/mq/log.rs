@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::load::MqLoad;
 use crate::{
     clock::Nanos,
-    request_log::{Kept, LogBuilder, LogNames, RequestLog},
+    request_log::{KeptRequests, LogBuilder, LogNames, RequestLog},
 };
 
 /// Log that is shared by all threads that read reports of clients.
@@ -21,14 +21,14 @@ impl Log {
     }
 
     /// Adds the requests that a client has kept, or a part of them.
-    pub(super) fn add(&self, client: usize, kept: Kept) {
+    pub(super) fn add(&self, client: usize, kept: KeptRequests) {
         self.0.lock().add(client, kept);
     }
 
     /// Takes the log, of a window that was opened at `opened`.
     pub(super) fn read(&self, plan: &MqLoad, opened: Nanos) -> RequestLog {
-        let mut gathered = self.0.lock();
-        std::mem::replace(&mut *gathered, LogBuilder::new(0)).read(opened, plan)
+        let mut builder = self.0.lock();
+        std::mem::replace(&mut *builder, LogBuilder::new(0)).read(opened, plan)
     }
 }
 

@@ -1,11 +1,10 @@
-//! Files by message queue and FIFO: a client puts a request on the server's POSIX message queue, and the answer comes
+//! Files by message queue and FIFO: a client puts a request on the server's POSIX message queue, and the reply comes
 //! through a FIFO that the client has made for it, in a directory that is private unless the plan says otherwise.
 //!
 //! Each client is a thread or a process of its own and has one request under way at a time. The FIFO is made and opened
 //! before the request falls due, has a name that nobody can guess, answers one request and is then removed: what a
-//! server says late, or twice, never becomes part of another answer.
+//! server says late, or twice, never becomes part of another reply.
 
-mod answer;
 mod client;
 mod coordinator;
 mod directory;
@@ -15,6 +14,7 @@ mod load;
 mod log;
 mod processes;
 mod recorder;
+mod reply;
 mod sink;
 
 use std::{io, sync::atomic::AtomicBool};
@@ -22,7 +22,7 @@ use std::{io, sync::atomic::AtomicBool};
 use self::{coordinator::coordinate, directory::DirectoryLock, log::Log, processes::Processes};
 pub use self::{
     directory::{DirectoryError, Sharing, open as open_directory},
-    load::{AnswerForm, AnswerSink, ClientKind, MqLoad, WantedFile},
+    load::{ClientKind, MqLoad, ReplyForm, ReplySink, RequestedFile},
     processes::{CLIENT_COMMAND, run_client_process},
 };
 use crate::{

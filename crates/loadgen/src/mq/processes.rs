@@ -20,16 +20,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     MqError,
-    answer::Lengths,
     client::{Client, ClientResources, collector},
     coordinator::{ClientEvent, Clients, Edges},
     load::MqLoad,
     log::Log,
     recorder::ReportMessage,
+    reply::Lengths,
 };
 use crate::{
     engine::{Collector, LiveStats, Timeline, Window},
-    request_log::Kept,
+    request_log::KeptRequests,
 };
 
 /// Subcommand that makes this program a client.
@@ -60,7 +60,7 @@ enum Line {
     },
     Failed(String),
     /// Requests for the log.
-    Requests(Kept),
+    Requests(KeptRequests),
     Report(Box<ReportMessage>),
 }
 

@@ -9,11 +9,11 @@ use crate::{
     engine::{Backlog, CpuTime, CpuWindow, Slicer, Tally, Timeline, Window},
     error::ErrorClass,
     histogram::{decode, encode},
-    protocol::Verdict,
-    request_log::{Event, Kept, Received, Recorder},
+    protocol::RequestOutcome,
+    request_log::{Event, KeptRequests, Received, Recorder},
 };
 
-/// A request that has got its verdict.
+/// A request that is settled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CompletedRequest {
     /// Number of the file among those of the load.
@@ -25,9 +25,9 @@ pub(super) struct CompletedRequest {
     pub(super) sent: Nanos,
     /// True if it came to that.
     pub(super) was_tried: bool,
-    pub(super) heard: Received,
+    pub(super) received: Received,
     pub(super) ended: Nanos,
-    pub(super) verdict: Verdict,
+    pub(super) outcome: RequestOutcome,
 }
 
 /// Statistics of one client.
@@ -55,7 +55,7 @@ pub(super) struct ClientReport {
     /// Timeline of a process; threads share one.
     pub(super) timeline: Option<Timeline>,
     /// Requests for the log, until that has them.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<KeptRequests>,
 }
 
 impl<'a> ClientRecorder<'a> {
@@ -95,22 +95,22 @@ impl<'a> ClientRecorder<'a> {
 
     /// Takes note that a request that fell due at `due` leaves the client `now`, or fails in place of leaving. It was
     /// kept waiting if the one before had not ended when it fell due.
-    pub(super) fn leave(&mut self, due: Nanos, now: Nanos) {
+    pub(super) fn record_departure(&mut self, due: Nanos, now: Nanos) {
         if !self.is_open_loop {
             return;
         }
-        let waiting = self.backlog.leave(due, due < self.last, now);
+        let waiting = self.backlog.record_departure(due, due < self.last, now);
         if self.window.contains(due) {
             self.tally.backlog.saturating_record(waiting);
         }
     }
 
-    /// The one place where requests get their verdict; the same rules as the engine's.
+    /// The one place where requests are settled; the same rules as the engine's.
     pub(super) fn settle(&mut self, completed: CompletedRequest) {
-        let CompletedRequest { due, free, sent, heard, ended, verdict, .. } = completed;
+        let CompletedRequest { due, free, sent, received, ended, outcome, .. } = completed;
         self.last = self.last.max(ended);
         self.cpu.note(self.window, ended);
-        let is_counted = match verdict {
+        let is_counted = match outcome {
             _ if self.counts_by_issue => self.window.has_started(due),
             Ok(()) => self.window.contains(ended),
             Err(_) => self.window.has_started(ended),
@@ -121,9 +121,9 @@ impl<'a> ClientRecorder<'a> {
         self.record(completed);
         if let Some(slicer) = &mut self.slicer {
             let response = self.is_open_loop.then(|| ended.saturating_sub(due));
-            slicer.settle(self.window.elapsed(ended), verdict, 1, ended.saturating_sub(sent), response);
+            slicer.settle(self.window.elapsed(ended), outcome, 1, ended.saturating_sub(sent), response);
         }
-        match verdict {
+        match outcome {
             Ok(()) => {
                 let begin = if self.is_open_loop { due } else { sent };
                 self.tally.ok += 1;
@@ -132,7 +132,7 @@ impl<'a> ClientRecorder<'a> {
                     self.tally.response.saturating_record(ended.saturating_sub(due));
                     self.note_lag(sent.saturating_sub(due.max(free)), sent);
                 }
-                if let Some(first) = heard.first_byte {
+                if let Some(first) = received.first_byte {
                     self.tally.first_byte.saturating_record(first.saturating_sub(begin));
                 }
             }
@@ -142,7 +142,14 @@ impl<'a> ClientRecorder<'a> {
 
     fn record(&mut self, completed: CompletedRequest) {
         let CompletedRequest {
-            file, due, sent, was_tried, heard: Received { first_byte, bytes }, ended, verdict, ..
+            file,
+            due,
+            sent,
+            was_tried,
+            received: Received { first_byte, bytes },
+            ended,
+            outcome,
+            ..
         } = completed;
         let Some(recorder) = &mut self.recorder else { return };
         recorder.add(Event {
@@ -152,7 +159,7 @@ impl<'a> ClientRecorder<'a> {
             finished: ended,
             connection: Some(0),
             operation: u32::try_from(file).ok(),
-            verdict,
+            outcome,
             bytes,
         });
     }
@@ -243,9 +250,9 @@ mod tests {
         ClientRecorder::new(window, is_open_loop, counts_by_issue)
     }
 
-    fn completed(due: Nanos, ended: Nanos, verdict: Verdict) -> CompletedRequest {
-        let heard = Received { first_byte: Some(due + 7), bytes: 3 };
-        CompletedRequest { file: 0, due, free: due + 2, sent: due + 5, was_tried: true, heard, ended, verdict }
+    fn completed(due: Nanos, ended: Nanos, outcome: RequestOutcome) -> CompletedRequest {
+        let received = Received { first_byte: Some(due + 7), bytes: 3 };
+        CompletedRequest { file: 0, due, free: due + 2, sent: due + 5, was_tried: true, received, ended, outcome }
     }
 
     #[test]
@@ -278,7 +285,7 @@ mod tests {
         let window = Window::default();
         let mut recorder = recorder(&window, true, true);
         for (due, left, ended) in [(80, 85, 150), (90, 150, 160), (110, 160, 170), (180, 180, 190), (210, 210, 220)] {
-            recorder.leave(due, left);
+            recorder.record_departure(due, left);
             recorder.settle(CompletedRequest { sent: left, ..completed(due, ended, Ok(())) });
         }
         let backlog = recorder.close(false).tally.backlog;
@@ -289,9 +296,9 @@ mod tests {
     fn a_report_survives_serialisation() {
         let window = Window::default();
         let mut recorder = recorder(&window, true, true);
-        recorder.leave(120, 125);
+        recorder.record_departure(120, 125);
         recorder.settle(completed(120, 4_000_000, Ok(())));
-        recorder.leave(121, 4_000_000);
+        recorder.record_departure(121, 4_000_000);
         recorder.settle(completed(121, 5_000, Err(ErrorClass::QueueFull)));
         recorder.received(77, 150);
         recorder.received(77, 250);

@@ -1,4 +1,4 @@
-//! Readers of answers: where their bytes go.
+//! Readers of replies: where their bytes go.
 
 use std::{fs::File, os::fd::AsFd};
 
@@ -13,22 +13,22 @@ use super::{MqError, MqLoad};
 const SPLICE_MAX: usize = 1 << 30;
 
 /// Reader that takes what a FIFO holds.
-pub(super) enum AnswerReader {
+pub(super) enum ReplyReader {
     Read(Box<[u8]>),
     Splice(File),
 }
 
 /// Bytes that came out of a FIFO at once. 0 bytes are its end.
 pub(super) enum Piece<'a> {
-    Seen(&'a [u8]),
-    Unseen(u64),
+    Copied(&'a [u8]),
+    Spliced(u64),
 }
 
-impl AnswerReader {
+impl ReplyReader {
     pub(super) fn new(plan: &MqLoad) -> Result<Self, MqError> {
         Ok(match plan.sink {
-            super::AnswerSink::Read => Self::Read(vec![0; plan.buffer_bytes].into_boxed_slice()),
-            super::AnswerSink::Splice => {
+            super::ReplySink::Read => Self::Read(vec![0; plan.buffer_bytes].into_boxed_slice()),
+            super::ReplySink::Splice => {
                 Self::Splice(File::options().write(true).open("/dev/null").map_err(MqError::Null)?)
             }
         })
@@ -39,11 +39,11 @@ impl AnswerReader {
         match self {
             Self::Read(buffer) => {
                 let length = rustix::io::read(fifo, &mut **buffer)?;
-                Ok(Piece::Seen(&buffer[..length]))
+                Ok(Piece::Copied(&buffer[..length]))
             }
             Self::Splice(null) => {
                 let length = splice(fifo, None, &*null, None, SPLICE_MAX, SpliceFlags::NONBLOCK)?;
-                Ok(Piece::Unseen(length as u64))
+                Ok(Piece::Spliced(length as u64))
             }
         }
     }
@@ -52,8 +52,8 @@ impl AnswerReader {
 impl Piece<'_> {
     pub(super) fn bytes(&self) -> u64 {
         match self {
-            Self::Seen(piece) => piece.len() as u64,
-            Self::Unseen(bytes) => *bytes,
+            Self::Copied(piece) => piece.len() as u64,
+            Self::Spliced(bytes) => *bytes,
         }
     }
 }

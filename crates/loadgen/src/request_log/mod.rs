@@ -3,18 +3,18 @@
 //! Memory does not grow with the run. The choice of requests does not depend on the number of threads: each keeps as many as the
 //! whole may have, and the whole takes the best of all.
 
-mod gather;
-mod keep;
+mod bounded;
+mod builder;
 mod write;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::gather::{Kept, LogBuilder, LogNames};
-use self::keep::{LastItems, Ranked, TopRanked};
+use self::bounded::{LastItems, Ranked, TopRanked};
+pub(crate) use self::builder::{KeptRequests, LogBuilder, LogNames};
 pub use self::write::LogFormat;
-use crate::{clock::Nanos, protocol::Verdict};
+use crate::{clock::Nanos, protocol::RequestOutcome};
 
 /// Divisor of the sample's size, rounded up, for the number of the last, the slowest and the failed requests.
 const OTHERS_PART: usize = 10;
@@ -24,7 +24,7 @@ const OTHERS_PART: usize = 10;
 pub enum Reason {
     /// Chosen by chance; every request of the window has the same chance.
     Sample,
-    /// One of the last that got their verdict.
+    /// One of the last that were settled.
     Last,
     /// One of the verified ones that took longest.
     Slowest,
@@ -64,8 +64,8 @@ pub(crate) struct Event {
     pub(crate) connection: Option<usize>,
     /// Number of the operation, as [`ClientProtocol::operation`](crate::protocol::ClientProtocol::operation) has it.
     pub(crate) operation: Option<u32>,
-    #[serde(with = "gather::verdict")]
-    pub(crate) verdict: Verdict,
+    #[serde(with = "builder::outcome")]
+    pub(crate) outcome: RequestOutcome,
     pub(crate) bytes: u64,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Received {
 impl Received {
     #[inline]
     /// Counts more bytes.
-    pub(crate) fn more(&mut self, bytes: u64, now: Nanos) {
+    pub(crate) fn add(&mut self, bytes: u64, now: Nanos) {
         self.first_byte.get_or_insert(now);
         self.bytes += bytes;
     }
@@ -134,7 +134,7 @@ impl Recorder {
         let numbered = Numbered { number: self.seen, event };
         self.seen += 1;
         let finished = numbered.event.finished;
-        match numbered.event.verdict {
+        match numbered.event.outcome {
             Ok(()) => self.slowest.offer(numbered.event.latency(), numbered.clone()),
             Err(_) => self.failed.push(finished, numbered.clone()),
         }
@@ -143,9 +143,12 @@ impl Recorder {
     }
 
     /// Ends the recording, and returns what was kept.
-    pub(crate) fn close(self) -> Kept {
+    pub(crate) fn close(self) -> KeptRequests {
         let Self { seen, sample, last, slowest, failed, .. } = self;
-        Kept { seen, lists: [sample.into_ranked(), last.into_ranked(), slowest.into_ranked(), failed.into_ranked()] }
+        KeptRequests {
+            seen,
+            lists: [sample.into_ranked(), last.into_ranked(), slowest.into_ranked(), failed.into_ranked()],
+        }
     }
 }
 
@@ -159,13 +162,13 @@ pub struct Record {
     pub sent: Option<i64>,
     /// Time at which the first byte of the reply was read; `None` if nothing came.
     pub first_byte: Option<i64>,
-    /// Time of the verdict.
+    /// Time at which it was settled.
     pub finished: i64,
     /// Number of the connection, from 0 over all threads; `None` if it never had one.
     pub connection: Option<u64>,
     /// Name of the operation; `None` for a failure that belongs to no request.
     pub operation: Option<Arc<str>>,
-    pub verdict: Verdict,
+    pub outcome: RequestOutcome,
     /// Bytes of the reply that were read.
     pub bytes: u64,
 }
@@ -173,9 +176,9 @@ pub struct Record {
 /// Requests of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestLog {
-    /// Number of requests with a verdict that counts, logged or not.
+    /// Number of requests with an outcome that counts, logged or not.
     pub seen: u64,
-    /// The logged requests, in the order of their verdicts.
+    /// The logged requests, in the order in which they were settled.
     pub records: Vec<Record>,
 }
 

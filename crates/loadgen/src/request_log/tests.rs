@@ -15,7 +15,7 @@ fn client() -> HttpClient {
     HttpClient::new(&[question("/a"), question("/b,c")], HttpVerify::None, 0)
 }
 
-fn event(finished: Nanos, latency: Nanos, verdict: Verdict) -> Event {
+fn event(finished: Nanos, latency: Nanos, outcome: RequestOutcome) -> Event {
     Event {
         due: None,
         sent: Some(finished - latency),
@@ -23,13 +23,13 @@ fn event(finished: Nanos, latency: Nanos, verdict: Verdict) -> Event {
         finished,
         connection: Some(1),
         operation: Some(1),
-        verdict,
+        outcome,
         bytes: 3,
     }
 }
 
-/// Makes the log of threads that saw these events, each (finished, latency, verdict).
-fn log(size: usize, seed: u64, threads: &[Vec<(Nanos, Nanos, Verdict)>]) -> RequestLog {
+/// Makes the log of threads that saw these events, each (finished, latency, outcome).
+fn log(size: usize, seed: u64, threads: &[Vec<(Nanos, Nanos, RequestOutcome)>]) -> RequestLog {
     let mut builder = LogBuilder::new(size);
     for (thread, events) in threads.iter().enumerate() {
         builder.add(thread, kept(size, seed, thread, events));
@@ -37,9 +37,9 @@ fn log(size: usize, seed: u64, threads: &[Vec<(Nanos, Nanos, Verdict)>]) -> Requ
     builder.read(OPENED, &client())
 }
 
-fn kept(size: usize, seed: u64, thread: usize, events: &[(Nanos, Nanos, Verdict)]) -> Kept {
+fn kept(size: usize, seed: u64, thread: usize, events: &[(Nanos, Nanos, RequestOutcome)]) -> KeptRequests {
     let mut recorder = Recorder::new(size, seed, thread);
-    events.iter().for_each(|&(finished, latency, verdict)| recorder.add(event(finished, latency, verdict)));
+    events.iter().for_each(|&(finished, latency, outcome)| recorder.add(event(finished, latency, outcome)));
     recorder.close()
 }
 
@@ -59,10 +59,10 @@ fn finished(log: &RequestLog, reason: Reason) -> Vec<i64> {
 }
 
 /// Makes the events of two threads whose requests take turns. Each tenth one fails, and the later ones are the quicker.
-fn two_threads(count: u64) -> Vec<Vec<(Nanos, Nanos, Verdict)>> {
-    let verdict = |n: u64| if n % 10 == 3 { Err(ErrorClass::Reset) } else { Ok(()) };
+fn two_threads(count: u64) -> Vec<Vec<(Nanos, Nanos, RequestOutcome)>> {
+    let outcome = |n: u64| if n % 10 == 3 { Err(ErrorClass::Reset) } else { Ok(()) };
     let events =
-        |thread: u64| (0..count).filter(move |n| n % 2 == thread).map(move |n| (OPENED + n, count - n, verdict(n)));
+        |thread: u64| (0..count).filter(move |n| n % 2 == thread).map(move |n| (OPENED + n, count - n, outcome(n)));
     vec![events(0).collect(), events(1).collect()]
 }
 
@@ -118,8 +118,8 @@ fn slowest_of_an_open_loop_counts_from_the_schedule() {
 #[test]
 fn the_log_does_not_depend_on_the_order_of_arrival() {
     // Ten requests each end at the same time, and as many took equally long.
-    let tied = |thread: &Vec<(Nanos, Nanos, Verdict)>| {
-        thread.iter().map(|&(finished, latency, verdict)| (OPENED + finished / 20, latency / 20, verdict)).collect()
+    let tied = |thread: &Vec<(Nanos, Nanos, RequestOutcome)>| {
+        thread.iter().map(|&(finished, latency, outcome)| (OPENED + finished / 20, latency / 20, outcome)).collect()
     };
     let threads: Vec<Vec<_>> = two_threads(1_000).iter().map(tied).collect();
     for (size, most) in [(40, 7), (40, 1), (400, 64), (1_000, 10_000)] {
@@ -141,7 +141,10 @@ fn the_log_does_not_depend_on_the_order_of_arrival() {
         }
         assert_eq!(builder.read(OPENED, &client()), whole, "{size} in pieces of {most}");
     }
-    assert_eq!(Kept { seen: 3, ..Kept::default() }.pieces(5).map(|piece| piece.seen).collect::<Vec<_>>(), [3]);
+    assert_eq!(
+        KeptRequests { seen: 3, ..KeptRequests::default() }.pieces(5).map(|piece| piece.seen).collect::<Vec<_>>(),
+        [3]
+    );
 }
 
 #[test]

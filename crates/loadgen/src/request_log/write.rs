@@ -18,7 +18,7 @@ pub enum LogFormat {
 }
 
 impl RequestLog {
-    /// Writes the records, in the order of their verdicts.
+    /// Writes the records, in the order in which they were settled.
     ///
     /// # Errors
     /// `out` cannot be written.
@@ -73,7 +73,7 @@ impl<'a> Row<'a> {
             finished_ns: record.finished,
             connection: record.connection,
             operation: record.operation.as_deref(),
-            outcome: record.verdict.map_or_else(|class| class.name(), |()| "ok"),
+            outcome: record.outcome.map_or_else(|class| class.name(), |()| "ok"),
             bytes: record.bytes,
             in_sample: record.reasons.has(Reason::Sample),
             in_last: record.reasons.has(Reason::Last),

@@ -193,13 +193,13 @@ pub struct NamedResult {
     pub result: RunResult,
 }
 
-/// The measured window and what came after it, cut into intervals. A verdict belongs to the interval in which it was given.
+/// The measured window and what came after it, cut into intervals. An outcome belongs to the interval in which it was given.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[schemars(transform = never_negative)]
 pub struct Timeline {
     /// Seconds of each interval.
     pub interval_s: f64,
-    /// All intervals, those without a verdict included.
+    /// All intervals, those that are not settled included.
     pub rows: Vec<TimelineRow>,
     /// The warm-up in whole intervals that end where the window was to open; in no other figure. Absent without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

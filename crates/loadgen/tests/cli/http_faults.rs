@@ -140,7 +140,7 @@ fn a_surplus_reply_is_a_protocol_error() {
     });
     let run = Run::http(&server.url(), ONE);
     run.assert_errors(&[("protocol", 1)]);
-    // It is the reply before it that pays, so that there are as many verdicts as requests.
+    // It is the reply before it that pays, so that there are as many outcomes as requests.
     assert_eq!(run.result.requests, 10);
 }
 

@@ -27,10 +27,10 @@ use self::{
     options::{LoginArg, MixArg, SizeArg},
 };
 use super::{
-    Failure, Outcome,
+    ExitOutcome, Failure,
     distribution::{DistributionArg, ratio},
     eprint_line,
-    load::LoadArgs,
+    socket_load::SocketLoadArgs,
     socket_run::{SocketRun, interrupt_flag, parse_endpoint},
     tls::TlsArgs,
     values::{count, settings, value_name},
@@ -70,7 +70,7 @@ pub(super) struct KvArgs {
     #[arg(value_name = "TARGET")]
     target: String,
     #[command(flatten)]
-    load: LoadArgs,
+    load: SocketLoadArgs,
     /// Speak TLS
     #[arg(long = "tls")]
     is_tls: bool,
@@ -97,7 +97,7 @@ pub(super) struct KvArgs {
     /// Distribution of the keys: uniform, zipf:EXPONENT, hot:KEYS:REQUESTS (as in hot:0.1:0.9), sequential or
     /// replay:FILE (a key on each line, in the order of the requests; keys are numbered as they come)
     /// [default: uniform; sequential for del]
-    #[arg(long, value_name = "LAW")]
+    #[arg(long, value_name = "DISTRIBUTION")]
     key_dist: Option<DistributionArg>,
     /// Bytes of each value: 12; 8..1024 for lengths from 8 to 1024; 8:70,1024:30 for sizes with their proportions;
     /// lognormal:MEDIAN:SIGMA [default: 12, for JSON 256]
@@ -142,7 +142,7 @@ enum Workload {
     Preload,
 }
 
-pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
+pub(super) fn run(args: &KvArgs) -> Result<ExitOutcome, Failure> {
     let choice = Choice::new(args).map_err(Failure::Usage)?;
     let address = address(&args.target, args.protocol).map_err(Failure::Usage)?;
     let endpoint = parse_endpoint(&address)?;
@@ -222,7 +222,7 @@ impl Choice {
         let is_once = matches!(workload, Workload::Del | Workload::Preload);
         let default_keys = if is_once { DistributionArg::sequential } else { DistributionArg::uniform };
         let keys = args.key_dist.clone().unwrap_or_else(default_keys);
-        let choice = Self { workload, plan: plan(workload, mix, &keys.law, args.miss_ratio), keys, mix };
+        let choice = Self { workload, plan: plan(workload, mix, &keys.distribution, args.miss_ratio), keys, mix };
         choice.check(args)?;
         Ok(choice)
     }
@@ -233,31 +233,34 @@ impl Choice {
         let gets = self.mix.map_or(0, |mix| mix.get);
         let deletes = self.mix.map_or(0, |mix| mix.del) > 0;
         let each_once = self.plan == ScriptPlan::Each(Action::Del)
-            && load.requests.is_some_and(|requests| requests <= u64::from(args.keys))
-            && load.warmup.is_none_or(|warmup| warmup.is_zero())
+            && load.common.requests.is_some_and(|requests| requests <= u64::from(args.keys))
+            && load.common.warmup.is_none_or(|warmup| warmup.is_zero())
             && load.max_warmup.is_none()
-            && load.ramp.is_zero()
-            && load.rate.len() < 2
-            && load.rate_sweep.is_none();
+            && load.common.ramp.is_zero()
+            && load.common.rate.len() < 2
+            && load.common.rate_sweep.is_none();
         let preloads = self.workload == Workload::Preload;
         let contradictions = [
             (args.miss_ratio > 0.0 && gets == 0, "--miss-ratio needs a workload with gets by chance"),
             (
-                preloads && (load.requests.is_some() || load.duration.is_some()),
+                preloads && (load.common.requests.is_some() || load.common.duration.is_some()),
                 "--workload preload sets each key once: --keys says how many, not --requests or --duration",
             ),
             (
-                preloads && (load.warmup.or(load.max_warmup).is_some() || !load.ramp.is_zero()),
+                preloads && (load.common.warmup.or(load.max_warmup).is_some() || !load.common.ramp.is_zero()),
                 "--workload preload has no warm-up: neither --warmup, --max-warmup nor --ramp",
             ),
             (
-                preloads && (load.rate.len() > 1 || load.rate_sweep.is_some()),
+                preloads && (load.common.rate.len() > 1 || load.common.rate_sweep.is_some()),
                 "--workload preload sets each key once: it has one --rate at most",
             ),
-            (preloads && self.keys.law != KeyDistribution::Sequential, "--workload preload sets the keys in order"),
+            (
+                preloads && self.keys.distribution != KeyDistribution::Sequential,
+                "--workload preload sets the keys in order",
+            ),
             (preloads && args.preload, "--workload preload is what --preload does beforehand: use one of them"),
             (
-                self.workload == Workload::ConnectionPerRequest && (load.pipeline != 1 || load.is_open()),
+                self.workload == Workload::ConnectionPerRequest && (load.pipeline != 1 || load.common.is_open()),
                 "--workload connection-per-request has neither --pipeline nor --rate",
             ),
             (
@@ -338,7 +341,7 @@ fn script(
     requests: Option<u64>,
 ) -> Result<Arc<Script>, Failure> {
     let batch = u32::try_from(batch).unwrap_or(u32::MAX);
-    Script::new(space.clone(), args.protocol, plan, batch, requests, args.load.seed)
+    Script::new(space.clone(), args.protocol, plan, batch, requests, args.load.common.seed)
         .map(|script| match &args.auth {
             Some(LoginArg(login)) => script.with_login(login),
             None => script,

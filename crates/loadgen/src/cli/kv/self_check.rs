@@ -32,7 +32,7 @@ pub(super) fn ceiling(args: &KvArgs, run: &SocketRun<'_>, interrupt: &AtomicBool
     let load = &run.load;
     let batch = u32::try_from(load.batch).unwrap_or(u32::MAX);
     let requests = Some(u64::from(KEYS).max(load.batch as u64));
-    let script = Script::new(space, dialect, &plan, batch, requests, args.load.seed).map_err(Failure::usage)?;
+    let script = Script::new(space, dialect, &plan, batch, requests, args.load.common.seed).map_err(Failure::usage)?;
     let (script, rules) = (Arc::new(script), VerifyRules { verify: KvVerify::Content, allow_misses: false });
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
     match line {

@@ -28,7 +28,7 @@ const UNSETTLED_PAUSE: Nanos = 10 * MILLISECOND;
 const BACKOFF_MIN: Nanos = 10 * MILLISECOND;
 const BACKOFF_MAX: Nanos = 500 * MILLISECOND;
 /// Sockets kept until the server has closed its end.
-const PARTING_MAX: usize = 4096;
+const DEFERRED_CLOSE_MAX: usize = 4096;
 
 /// Time of the next attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ pub(super) struct Dialer<'a> {
     /// Time from which connections may be opened again although too many are unsettled.
     next_batch: Nanos,
     /// Sockets that the server is about to close: kept so that TIME_WAIT falls on its side.
-    parting: VecDeque<OwnedFd>,
+    deferred_close: VecDeque<OwnedFd>,
 }
 
 impl<'a> Dialer<'a> {
@@ -171,7 +171,7 @@ impl<'a> Dialer<'a> {
             queue: VecDeque::with_capacity(count),
             unsettled: 0,
             next_batch: 0,
-            parting: VecDeque::new(),
+            deferred_close: VecDeque::new(),
         }
     }
 
@@ -231,9 +231,9 @@ impl<'a> Dialer<'a> {
             is_linger_zero: self.is_linger_zero,
         };
         let mut attempt = self.endpoint.connect(options);
-        if matches!(attempt, Err(Errno::MFILE)) && !self.parting.is_empty() {
+        if matches!(attempt, Err(Errno::MFILE)) && !self.deferred_close.is_empty() {
             // Those were only kept out of courtesy.
-            kernel.close(self.parting.drain(..));
+            kernel.close(self.deferred_close.drain(..));
             kernel.close_now();
             attempt = self.endpoint.connect(options);
         }
@@ -347,17 +347,17 @@ impl<'a> Dialer<'a> {
 
     /// Keeps a socket that the server is about to close. The side that closes first keeps the port for a minute, and
     /// that should be the server.
-    pub(super) fn keep_parting(&mut self, socket: OwnedFd, kernel: &mut Kernel) {
-        if self.parting.len() < PARTING_MAX {
-            self.parting.push_back(socket);
+    pub(super) fn defer_close(&mut self, socket: OwnedFd, kernel: &mut Kernel) {
+        if self.deferred_close.len() < DEFERRED_CLOSE_MAX {
+            self.deferred_close.push_back(socket);
         } else {
             kernel.close([socket]);
         }
     }
 
-    /// Closes what was kept by [`Self::keep_parting`] since the last call.
-    pub(super) fn close_parting(&mut self, kernel: &mut Kernel) {
-        kernel.close(self.parting.drain(..));
+    /// Closes what was kept by [`Self::defer_close`] since the last call.
+    pub(super) fn close_deferred(&mut self, kernel: &mut Kernel) {
+        kernel.close(self.deferred_close.drain(..));
     }
 
     /// Ends a pause that is over. Returns true if the slot may be opened again.

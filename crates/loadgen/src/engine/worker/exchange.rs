@@ -10,12 +10,12 @@ use super::{
     Worker,
     dialer::Redial,
     kernel::SocketId,
-    recorder::Outcome,
+    recorder::SettledReplies,
 };
 use crate::{
     clock::{self, Nanos},
     error::ErrorClass,
-    protocol::{ClientProtocol, EofOutcome, Progress, Then},
+    protocol::{AfterReply, ClientProtocol, EofOutcome, Progress},
 };
 
 /// Reads from one connection before the next is read.
@@ -34,7 +34,7 @@ pub(super) enum Until {
 }
 
 /// The socket is not the slot's any more, which may have another one by now.
-pub(super) struct Gone;
+pub(super) struct SocketGone;
 
 impl<P: ClientProtocol> Worker<'_, P> {
     #[inline]
@@ -68,7 +68,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
                 if is_current && !is_armed {
                     self.kernel.on_disarmed(&mut connection.link);
                 }
-                let flow = if is_current { self.on_received(id.slot, &bytes) } else { ControlFlow::Break(Gone) };
+                let flow = if is_current { self.on_received(id.slot, &bytes) } else { ControlFlow::Break(SocketGone) };
                 if let Ok(Some(filled)) = bytes {
                     self.kernel.give_back(filled);
                 }
@@ -88,7 +88,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     #[inline]
-    fn on_received(&mut self, slot: usize, bytes: &Result<Option<Filled>, Errno>) -> ControlFlow<Gone> {
+    fn on_received(&mut self, slot: usize, bytes: &Result<Option<Filled>, Errno>) -> ControlFlow<SocketGone> {
         let now = clock::now();
         match bytes {
             Ok(Some(input)) => {
@@ -98,12 +98,12 @@ impl<P: ClientProtocol> Worker<'_, P> {
             }
             Ok(None) => {
                 self.on_eof(slot, now);
-                ControlFlow::Break(Gone)
+                ControlFlow::Break(SocketGone)
             }
             Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN) => ControlFlow::Continue(()),
             Err(error) => {
                 self.on_read_error(slot, *error, now);
-                ControlFlow::Break(Gone)
+                ControlFlow::Break(SocketGone)
             }
         }
     }
@@ -167,7 +167,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
 
     /// Deals with what has come from the socket, and sends what that makes room for.
     #[inline]
-    fn on_input(&mut self, slot: usize, input: &[u8], now: Nanos) -> ControlFlow<Gone> {
+    fn on_input(&mut self, slot: usize, input: &[u8], now: Nanos) -> ControlFlow<SocketGone> {
         self.recorder.add_received(input.len(), now);
         if self.connections[slot].link.has_tls() {
             return self.on_sealed_input(slot, input, now);
@@ -178,8 +178,8 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     /// Deals with TLS records.
-    fn on_sealed_input(&mut self, slot: usize, input: &[u8], now: Nanos) -> ControlFlow<Gone> {
-        let Some(tls) = self.connections[slot].link.tls() else { return ControlFlow::Break(Gone) };
+    fn on_sealed_input(&mut self, slot: usize, input: &[u8], now: Nanos) -> ControlFlow<SocketGone> {
+        let Some(tls) = self.connections[slot].link.tls() else { return ControlFlow::Break(SocketGone) };
         let mut plain = std::mem::take(&mut self.plain);
         plain.clear();
         let was_handshaking = tls.is_handshaking();
@@ -190,11 +190,11 @@ impl<P: ClientProtocol> Worker<'_, P> {
                 // The alert says why; if it cannot be sent the server will see a close.
                 self.send_tls_messages(slot, now);
                 self.connect_failed(slot, ErrorClass::Tls, now);
-                ControlFlow::Break(Gone)
+                ControlFlow::Break(SocketGone)
             }
             Err(_) => {
                 self.fail_stream(slot, now);
-                ControlFlow::Break(Gone)
+                ControlFlow::Break(SocketGone)
             }
         };
         self.plain = plain;
@@ -208,7 +208,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         state: TlsState,
         plain: &[u8],
         now: Nanos,
-    ) -> ControlFlow<Gone> {
+    ) -> ControlFlow<SocketGone> {
         self.send_tls_messages(slot, now);
         if was_handshaking && !state.is_handshaking {
             self.opened(slot, now);
@@ -218,7 +218,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
         if state.has_ended {
             self.on_eof(slot, now);
-            return ControlFlow::Break(Gone);
+            return ControlFlow::Break(SocketGone);
         }
         if self.connections[slot].dial.is_open() {
             self.refill(slot, now);
@@ -232,9 +232,9 @@ impl<P: ClientProtocol> Worker<'_, P> {
         self.kernel.send_burst(&mut self.connections[slot].link, &mut self.recorder, now);
     }
 
-    /// Gives each reply in the input its verdict.
+    /// Gives each reply in the input its outcome.
     #[inline]
-    fn on_plain_input(&mut self, slot: usize, input: &[u8], now: Nanos) -> ControlFlow<Gone> {
+    fn on_plain_input(&mut self, slot: usize, input: &[u8], now: Nanos) -> ControlFlow<SocketGone> {
         let (mut start, length) = (0, input.len());
         if !self.connections[slot].is_greeted {
             start = self.on_greeting_reply(slot, input, now)?;
@@ -249,60 +249,60 @@ impl<P: ClientProtocol> Worker<'_, P> {
                     connection.pipeline.add_partial(rest.len(), now);
                     return ControlFlow::Continue(());
                 }
-                Progress::Done { replies, verdict, then } => {
+                Progress::Done { replies, outcome, after } => {
                     connection.pipeline.complete(replies.count);
-                    let mut heard = connection.pipeline.take_partial();
-                    heard.more(decoded.consumed as u64, now);
+                    let mut received = connection.pipeline.take_partial();
+                    received.add(decoded.consumed as u64, now);
                     let is_last = connection.pipeline.is_idle();
                     // No request is in flight for what follows, so it belongs to this reply.
-                    let has_excess = start < length && (is_last || then == Then::Close);
+                    let has_excess = start < length && (is_last || after == AfterReply::Close);
                     self.on_valid_reply(slot, now);
-                    let verdict = if has_excess { Err(ErrorClass::Protocol) } else { verdict };
-                    self.settle(slot, pending, Outcome { replies, verdict, heard, at: now });
+                    let outcome = if has_excess { Err(ErrorClass::Protocol) } else { outcome };
+                    self.settle(slot, pending, SettledReplies { replies, outcome, received, at: now });
                     self.begin_pause(slot, now);
-                    if then == Then::Close {
+                    if after == AfterReply::Close {
                         self.on_server_close(slot, now);
-                        return ControlFlow::Break(Gone);
+                        return ControlFlow::Break(SocketGone);
                     }
                     if has_excess || (is_last && self.issuer.reuse() == Reuse::Once) {
                         self.close(slot, Redial::Now, now);
-                        return ControlFlow::Break(Gone);
+                        return ControlFlow::Break(SocketGone);
                     }
                 }
                 Progress::Broken(class) => {
                     self.fail_connection(slot, class, class, now);
-                    return ControlFlow::Break(Gone);
+                    return ControlFlow::Break(SocketGone);
                 }
             }
         }
         if start < length {
             self.recorder.add_failure(slot, ErrorClass::Protocol, now);
             self.close(slot, Redial::Now, now);
-            return ControlFlow::Break(Gone);
+            return ControlFlow::Break(SocketGone);
         }
         ControlFlow::Continue(())
     }
 
     /// Reads the reply to the greeting. Continues with the number of bytes that it has.
     #[cold]
-    fn on_greeting_reply(&mut self, slot: usize, input: &[u8], now: Nanos) -> ControlFlow<Gone, usize> {
+    fn on_greeting_reply(&mut self, slot: usize, input: &[u8], now: Nanos) -> ControlFlow<SocketGone, usize> {
         let connection = &mut self.connections[slot];
         let decoded = self.protocol.decode_greeting(&mut connection.decoder, input);
         let class = match decoded.progress {
             Progress::NeedMore => return ControlFlow::Continue(input.len()),
-            Progress::Done { verdict: Ok(()), .. } => {
+            Progress::Done { outcome: Ok(()), .. } => {
                 connection.is_greeted = true;
                 self.on_valid_reply(slot, now);
                 return ControlFlow::Continue(decoded.consumed);
             }
-            Progress::Done { verdict: Err(class), .. } | Progress::Broken(class) => class,
+            Progress::Done { outcome: Err(class), .. } | Progress::Broken(class) => class,
         };
         if connection.pipeline.is_idle() {
             self.connect_failed(slot, class, now);
         } else {
             self.fail_connection(slot, class, class, now);
         }
-        ControlFlow::Break(Gone)
+        ControlFlow::Break(SocketGone)
     }
 
     #[inline]
@@ -324,11 +324,11 @@ impl<P: ClientProtocol> Worker<'_, P> {
             EofOutcome::Done { .. } if is_cut_off => {
                 self.fail_connection(slot, ErrorClass::ShortBody, ErrorClass::EofEarly, now);
             }
-            EofOutcome::Done { replies, verdict } => {
+            EofOutcome::Done { replies, outcome } => {
                 connection.pipeline.complete(replies.count);
-                let heard = connection.pipeline.take_partial();
+                let received = connection.pipeline.take_partial();
                 self.on_valid_reply(slot, now);
-                self.settle(slot, pending, Outcome { replies, verdict, heard, at: now });
+                self.settle(slot, pending, SettledReplies { replies, outcome, received, at: now });
                 self.begin_pause(slot, now);
                 match self.issuer.reuse() {
                     Reuse::Keep => self.on_server_close(slot, now),

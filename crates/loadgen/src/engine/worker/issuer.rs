@@ -123,7 +123,7 @@ impl<'a> Issuer<'a> {
         self.reuse
     }
 
-    /// Returns true if everything is sent and has its verdict, or the run was stopped.
+    /// Returns true if everything is sent and settled, or the run was stopped.
     pub(super) fn is_finished(&self, now: Nanos) -> bool {
         self.window.is_stopped() || (self.outstanding == 0 && !self.is_issuing(now))
     }
@@ -182,7 +182,7 @@ impl<'a> Issuer<'a> {
         }
     }
 
-    /// Takes note that `count` requests have got their verdicts.
+    /// Takes note that `count` requests are settled.
     #[inline]
     pub(super) fn record_settled(&mut self, count: u64) {
         self.outstanding -= count;
@@ -276,7 +276,7 @@ impl<'a> Issuer<'a> {
     /// failed.
     #[inline]
     pub(super) fn backlog(&mut self, due: Nanos, has_waited: bool, now: Nanos) -> u64 {
-        self.backlog.leave(due, has_waited, now)
+        self.backlog.record_departure(due, has_waited, now)
     }
 
     /// Offers the connection to the schedule, if there is one and the connection has room.
@@ -339,12 +339,12 @@ impl<'a> Issuer<'a> {
 
     /// Gives the run up if there have been nothing but failures for long, on the whole on each of the `connections`.
     /// Returns true if it did.
-    pub(super) fn give_up_if_hopeless(&mut self, connections: usize, now: Nanos) -> bool {
+    pub(super) fn abandon_if_unresponsive(&mut self, connections: usize, now: Nanos) -> bool {
         let patience = PATIENCE_MIN.max(self.timeout.saturating_mul(3));
-        let is_hopeless = self.failures_in_row > 3 * connections && now - self.last_reply > patience;
-        let gives_up = is_hopeless && !self.was_abandoned;
-        self.was_abandoned |= gives_up;
-        gives_up
+        let is_unresponsive = self.failures_in_row > 3 * connections && now - self.last_reply > patience;
+        let abandons = is_unresponsive && !self.was_abandoned;
+        self.was_abandoned |= abandons;
+        abandons
     }
 
     pub(super) fn was_abandoned(&self) -> bool {

@@ -6,7 +6,7 @@ use super::{
     dialer::{Dialed, Dialer, Redial},
     issuer::DueRequest,
     pipeline::Pending,
-    recorder::Outcome,
+    recorder::SettledReplies,
 };
 use crate::{
     clock::{self, Nanos},
@@ -107,15 +107,15 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
     }
 
-    /// Sends what was gathered while the events of a wake-up were dealt with.
-    pub(super) fn send_gathered(&mut self) {
-        while let Some((id, since)) = self.kernel.next_gathered() {
+    /// Sends what was coalesced while the events of a wake-up were dealt with.
+    pub(super) fn send_coalesced(&mut self) {
+        while let Some((id, since)) = self.kernel.next_coalesced() {
             let connection = &mut self.connections[id.slot];
             // The socket may have gone meanwhile, and its requests with it.
             if connection.link.is(id) && connection.link.has_unsent() {
                 let now = clock::now();
                 connection.pipeline.restamp(since, now);
-                self.kernel.send_gathered(&mut connection.link, &mut self.recorder, now);
+                self.kernel.send_coalesced(&mut connection.link, &mut self.recorder, now);
             }
         }
     }
@@ -158,17 +158,21 @@ impl<P: ClientProtocol> Worker<'_, P> {
         self.issuer.list_if_room(connection, slot);
     }
 
-    /// Records a verdict on the oldest requests of a batch.
+    /// Records the outcome of the oldest requests of a batch.
     #[inline]
-    pub(super) fn settle(&mut self, slot: usize, pending: Pending<P::Request>, outcome: Outcome) {
-        self.issuer.record_settled(outcome.replies.count);
-        self.recorder.settle(&self.protocol, slot, pending, outcome);
+    pub(super) fn settle(&mut self, slot: usize, pending: Pending<P::Request>, settled: SettledReplies) {
+        self.issuer.record_settled(settled.replies.count);
+        self.recorder.settle(&self.protocol, slot, pending, settled);
     }
 
     /// Fails all that is left of a batch.
     pub(super) fn fail(&mut self, slot: usize, pending: Pending<P::Request>, class: ErrorClass, now: Nanos) {
         let replies = Replies { count: pending.request.left(), ..Replies::default() };
-        self.settle(slot, pending, Outcome { replies, verdict: Err(class), heard: Received::default(), at: now });
+        self.settle(
+            slot,
+            pending,
+            SettledReplies { replies, outcome: Err(class), received: Received::default(), at: now },
+        );
     }
 
     /// Fails a request before there is anything to send it on. Returns false if it was not to be sent anyway.
@@ -211,8 +215,8 @@ impl<P: ClientProtocol> Worker<'_, P> {
         self.issuer.note_failure();
         let pipeline = &mut self.connections[slot].pipeline;
         if let Some(oldest) = pipeline.pop() {
-            let heard = pipeline.take_partial();
-            self.settle(slot, oldest, Outcome { replies: Replies::ONE, verdict: Err(first), heard, at: now });
+            let received = pipeline.take_partial();
+            self.settle(slot, oldest, SettledReplies { replies: Replies::ONE, outcome: Err(first), received, at: now });
             if oldest.request.left() > 1 {
                 self.fail(slot, Pending { request: oldest.request.without(1), ..oldest }, others, now);
             }
@@ -234,7 +238,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
         let redial = Dialer::closed_by_server(&mut connection.dial);
         if let Some(socket) = self.release(slot, redial, now) {
-            self.dialer.keep_parting(socket, &mut self.kernel);
+            self.dialer.defer_close(socket, &mut self.kernel);
         }
     }
 
@@ -269,7 +273,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
     }
 
-    /// Lets a requestor pause whose request has got its verdict.
+    /// Lets a requestor pause whose request is settled.
     #[inline]
     pub(super) fn begin_pause(&mut self, slot: usize, now: Nanos) {
         self.issuer.begin_pause(&mut self.connections[slot].pipeline, slot, now);
@@ -306,8 +310,8 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     /// Gives the run up if there have been nothing but failures for long. What was to be sent again fails.
-    pub(super) fn give_up_if_hopeless(&mut self, now: Nanos) {
-        if self.issuer.give_up_if_hopeless(self.connections.len(), now) {
+    pub(super) fn abandon_if_unresponsive(&mut self, now: Nanos) {
+        if self.issuer.abandon_if_unresponsive(self.connections.len(), now) {
             for slot in 0..self.connections.len() {
                 while let Some(pending) = self.connections[slot].pipeline.pop_resend() {
                     self.fail(slot, pending, ErrorClass::ConnectFailed, now);

@@ -40,7 +40,7 @@ const READ_BYTES: usize = 128 << 10;
 const TICK_MIN: Nanos = MILLISECOND;
 const TICK_MAX: Nanos = 50 * MILLISECOND;
 /// A tick that comes so much later than it should says that the thread was kept from running.
-const HELD_UP: Nanos = 50 * MILLISECOND;
+const DESCHEDULED_MIN: Nanos = 50 * MILLISECOND;
 
 /// The loop of one thread, and its parts.
 pub(super) struct Worker<'a, P: ClientProtocol> {
@@ -109,7 +109,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         loop {
             let mut now = clock::now();
             self.recorder.note_edges(now);
-            if now >= self.next_tick && !self.was_held_up(now) {
+            if now >= self.next_tick && !self.was_descheduled(now) {
                 self.tick(now);
             }
             if self.issuer.is_finished(now) {
@@ -150,7 +150,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
                 for event in events.drain(..) {
                     self.on_ready(SocketId::from_token(event.data.u64()), event.flags);
                 }
-                self.send_gathered();
+                self.send_coalesced();
             }
             Wakeup::Completed(done) => {
                 for completion in done.drain(..) {
@@ -165,8 +165,8 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
     /// Returns true if this thread got no CPU for so long that replies may lie unread: it reads them before it blames
     /// the server for being late. Never twice in a row, or a thread that is always late would find nothing late.
     #[cold]
-    fn was_held_up(&mut self, now: Nanos) -> bool {
-        self.has_caught_up = !self.has_caught_up && now - self.next_tick > HELD_UP;
+    fn was_descheduled(&mut self, now: Nanos) -> bool {
+        self.has_caught_up = !self.has_caught_up && now - self.next_tick > DESCHEDULED_MIN;
         if self.has_caught_up {
             self.next_tick = now + self.tick;
         }
@@ -176,10 +176,10 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
     /// Looks for what has taken too long.
     fn tick(&mut self, now: Nanos) {
         self.next_tick = now + self.tick;
-        self.dialer.close_parting(&mut self.kernel);
+        self.dialer.close_deferred(&mut self.kernel);
         for slot in 0..self.connections.len() {
             self.check_deadlines(slot, now);
         }
-        self.give_up_if_hopeless(now);
+        self.abandon_if_unresponsive(now);
     }
 }

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 use crate::{clock::Nanos, protocol::Batch, request_log::Received};
 
-/// Requests that travel together and have no verdict yet.
+/// Requests that travel together and are not settled yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending<R> {
     pub(super) request: R,
     pub(super) stamp: Stamp,
 }
 
-/// Times that decide how a verdict is counted.
+/// Times that decide how an outcome is counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     /// Time at which it should have been sent.
@@ -135,7 +135,7 @@ impl<R: Batch> Pipeline<R> {
     /// Takes note of `bytes` more of the oldest reply, which is still not complete.
     pub(super) fn add_partial(&mut self, bytes: usize, now: Nanos) {
         if bytes > 0 {
-            self.partial.more(bytes as u64, now);
+            self.partial.add(bytes as u64, now);
         }
     }
 
@@ -148,7 +148,7 @@ impl<R: Batch> Pipeline<R> {
         self.partial.first_byte.is_some()
     }
 
-    /// Removes the `count` oldest requests, all of one batch: they have got their verdicts.
+    /// Removes the `count` oldest requests, all of one batch: they are settled.
     #[inline]
     pub(super) fn complete(&mut self, count: u64) {
         if let Some(oldest) = self.inflight.front_mut() {

@@ -1,4 +1,4 @@
-//! Statistics of one thread: verdicts, latencies, intervals, single requests, and CPU time.
+//! Statistics of one thread: outcomes, latencies, intervals, single requests, and CPU time.
 
 use std::sync::{Arc, mpsc::Sender};
 
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     clock::{self, Nanos},
     error::ErrorClass,
-    protocol::{ClientProtocol, Replies, Verdict},
+    protocol::{ClientProtocol, Replies, RequestOutcome},
     request_log::{Event, LogBuilder, LogNames, Received, Recorder, RequestLog},
 };
 
@@ -39,11 +39,11 @@ pub(super) struct StatsRecorder<'a> {
 
 /// Outcome of the oldest requests of a batch.
 #[derive(Clone, Copy)]
-pub(super) struct Outcome {
+pub(super) struct SettledReplies {
     pub(super) replies: Replies,
-    pub(super) verdict: Verdict,
+    pub(super) outcome: RequestOutcome,
     /// Bytes of the replies, and the time of the first one.
-    pub(super) heard: Received,
+    pub(super) received: Received,
     pub(super) at: Nanos,
 }
 
@@ -109,19 +109,19 @@ impl<'a> StatsRecorder<'a> {
         self.tally.reconnects += u64::from(self.window.contains(now));
     }
 
-    /// Records the verdict on the oldest requests of a batch.
+    /// Records the outcome of the oldest requests of a batch.
     #[inline]
     pub(super) fn settle<P: ClientProtocol>(
         &mut self,
         protocol: &P,
         slot: usize,
         pending: Pending<P::Request>,
-        outcome: Outcome,
+        settled: SettledReplies,
     ) {
-        let Outcome { replies, verdict, at, .. } = outcome;
-        let is_counted = self.count(pending.stamp, replies, verdict, at);
+        let SettledReplies { replies, outcome, at, .. } = settled;
+        let is_counted = self.count(pending.stamp, replies, outcome, at);
         if is_counted && self.log.is_some() {
-            self.log_replies(protocol, slot, pending, outcome);
+            self.log_replies(protocol, slot, pending, settled);
         }
     }
 
@@ -141,19 +141,19 @@ impl<'a> StatsRecorder<'a> {
         }
     }
 
-    /// The one place where requests get their verdict. Returns true if it counts.
+    /// The one place where requests are settled. Returns true if it counts.
     #[inline]
-    fn count(&mut self, stamp: Stamp, replies: Replies, verdict: Verdict, now: Nanos) -> bool {
+    fn count(&mut self, stamp: Stamp, replies: Replies, outcome: RequestOutcome, now: Nanos) -> bool {
         let Replies { count, hits, misses } = replies;
         let begin = if self.is_open_loop { stamp.due } else { stamp.sent };
-        self.live.add(self.thread, verdict, count, now.saturating_sub(begin));
-        let is_counted = match verdict {
+        self.live.add(self.thread, outcome, count, now.saturating_sub(begin));
+        let is_counted = match outcome {
             _ if self.counts_by_issue => stamp.is_counted,
             Ok(()) => self.window.contains(now),
             Err(_) => self.window.has_started(now),
         };
-        match verdict {
-            _ if !is_counted => self.slice_warm_up(stamp, verdict, count, now),
+        match outcome {
+            _ if !is_counted => self.slice_warm_up(stamp, outcome, count, now),
             Ok(()) => {
                 self.tally.ok += count;
                 self.tally.hits += hits;
@@ -162,33 +162,33 @@ impl<'a> StatsRecorder<'a> {
                 if self.is_open_loop {
                     self.tally.response.saturating_record_n(now.saturating_sub(stamp.due), count);
                 }
-                self.slice(stamp, verdict, count, now);
+                self.slice(stamp, outcome, count, now);
             }
             Err(class) => {
                 self.tally.fail(class, count);
-                self.slice(stamp, verdict, count, now);
+                self.slice(stamp, outcome, count, now);
             }
         }
         is_counted
     }
 
-    /// Adds a verdict to the timeline.
+    /// Adds an outcome to the timeline.
     #[inline]
-    fn slice(&mut self, stamp: Stamp, verdict: Verdict, count: u64, now: Nanos) {
+    fn slice(&mut self, stamp: Stamp, outcome: RequestOutcome, count: u64, now: Nanos) {
         if let Some(slicer) = &mut self.slicer {
             let response = self.is_open_loop.then(|| now.saturating_sub(stamp.due));
-            slicer.settle(self.window.elapsed(now), verdict, count, now.saturating_sub(stamp.sent), response);
+            slicer.settle(self.window.elapsed(now), outcome, count, now.saturating_sub(stamp.sent), response);
         }
     }
 
-    /// Adds a verdict that is not counted to the part of the timeline that shows the warm-up.
-    fn slice_warm_up(&mut self, stamp: Stamp, verdict: Verdict, count: u64, now: Nanos) {
+    /// Adds an outcome that is not counted to the part of the timeline that shows the warm-up.
+    fn slice_warm_up(&mut self, stamp: Stamp, outcome: RequestOutcome, count: u64, now: Nanos) {
         if let Some(slicer) = &mut self.slicer
             && !self.window.has_started(now)
         {
             let response = self.is_open_loop.then(|| now.saturating_sub(stamp.due));
             let service = now.saturating_sub(stamp.sent);
-            slicer.warm_up(self.window.since_origin(now), verdict, count, service, response);
+            slicer.warm_up(self.window.since_origin(now), outcome, count, service, response);
         }
     }
 
@@ -222,22 +222,22 @@ impl<'a> StatsRecorder<'a> {
         protocol: &P,
         slot: usize,
         pending: Pending<P::Request>,
-        outcome: Outcome,
+        settled: SettledReplies,
     ) {
         let Some(log) = &mut self.log else { return };
         let Pending { request, stamp: Stamp { due, sent, .. } } = pending;
-        let Outcome { replies: Replies { count, .. }, verdict, heard, at } = outcome;
+        let SettledReplies { replies: Replies { count, .. }, outcome, received, at } = settled;
         for index in 0..count {
             log.add(Event {
                 due: self.is_open_loop.then_some(due),
                 sent: Some(sent),
-                first_byte: heard.first_byte,
+                first_byte: received.first_byte,
                 finished: at,
                 connection: Some(slot),
                 operation: Some(protocol.operation(request, index)),
-                verdict,
+                outcome,
                 // Replies that came together have equal shares, and the first ones what is left over.
-                bytes: heard.bytes / count + u64::from(index < heard.bytes % count),
+                bytes: received.bytes / count + u64::from(index < received.bytes % count),
             });
         }
     }
@@ -253,7 +253,7 @@ impl<'a> StatsRecorder<'a> {
                 finished: now,
                 connection: slot,
                 operation: None,
-                verdict: Err(class),
+                outcome: Err(class),
                 bytes: 0,
             });
         }
@@ -276,13 +276,13 @@ pub(in super::super) fn merge_logs<P: ClientProtocol>(
     opened: Nanos,
     reports: &mut [ThreadReport<P>],
 ) -> RequestLog {
-    let mut gathered = LogBuilder::new(size);
+    let mut builder = LogBuilder::new(size);
     for (thread, report) in reports.iter_mut().enumerate() {
         if let Some(log) = report.log.take() {
-            gathered.add(thread, log.close());
+            builder.add(thread, log.close());
         }
     }
-    gathered.read(opened, reports)
+    builder.read(opened, reports)
 }
 
 /// Names of what the threads' logs have as numbers.

@@ -22,8 +22,8 @@ use crate::clock::{self, Nanos};
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
-/// More than this leaves at once: gathering it would only be a copy.
-const GATHERED_BYTES_MAX: usize = 4 << 10;
+/// More than this leaves at once: coalescing it would only be a copy.
+const COALESCED_BYTES_MAX: usize = 4 << 10;
 
 const READ_INTEREST: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 const WRITE_INTEREST: EventFlags = READ_INTEREST.union(EventFlags::OUT);
@@ -33,22 +33,22 @@ pub(super) struct Epoll {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
     /// False for an open loop, whose requests are due at once.
-    can_gather: bool,
-    /// Beginning of the wake-up whose requests are being gathered. What was stamped as sent after it has not been.
-    gathering_since: Option<Nanos>,
-    gathered: VecDeque<SocketId>,
+    coalesces_sends: bool,
+    /// Beginning of the wake-up whose requests are being coalesced. What was stamped as sent after it has not been.
+    coalescing_since: Option<Nanos>,
+    coalesced: VecDeque<SocketId>,
     /// Sockets with something left to read that the kernel will not report again.
     unread: Vec<SocketId>,
 }
 
 impl Epoll {
-    pub(super) fn new(can_gather: bool) -> Result<Self, EngineError> {
+    pub(super) fn new(coalesces_sends: bool) -> Result<Self, EngineError> {
         Ok(Self {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC).map_err(EngineError::Epoll)?,
             events: Vec::with_capacity(EVENTS_MAX),
-            can_gather,
-            gathering_since: None,
-            gathered: VecDeque::new(),
+            coalesces_sends,
+            coalescing_since: None,
+            coalesced: VecDeque::new(),
             unread: Vec::new(),
         })
     }
@@ -60,8 +60,8 @@ impl Epoll {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(EngineError::Wait(error)),
         }
-        if self.can_gather && self.events.len() > 1 {
-            self.gathering_since = Some(clock::now());
+        if self.coalesces_sends && self.events.len() > 1 {
+            self.coalescing_since = Some(clock::now());
         }
         Ok(std::mem::take(&mut self.events))
     }
@@ -95,9 +95,9 @@ impl Epoll {
         if link.has_unsent() {
             return link.unsent.push(burst);
         }
-        if self.gathering_since.is_some() && burst.len() <= GATHERED_BYTES_MAX {
+        if self.coalescing_since.is_some() && burst.len() <= COALESCED_BYTES_MAX {
             link.unsent.push(burst);
-            return self.gathered.push_back(link.id);
+            return self.coalesced.push_back(link.id);
         }
         let Some(socket) = &link.socket else { return };
         match send(socket, burst, SendFlags::NOSIGNAL) {
@@ -147,19 +147,19 @@ impl Epoll {
         }
     }
 
-    /// Ends the gathering. Returns the next socket whose requests have waited for that, and since when.
+    /// Ends the coalescing. Returns the next socket whose requests have waited for that, and since when.
     #[inline]
-    pub(super) fn next_gathered(&mut self) -> Option<(SocketId, Nanos)> {
-        let since = self.gathering_since?;
-        let next = self.gathered.pop_front();
+    pub(super) fn next_coalesced(&mut self) -> Option<(SocketId, Nanos)> {
+        let since = self.coalescing_since?;
+        let next = self.coalesced.pop_front();
         if next.is_none() {
-            self.gathering_since = None;
+            self.coalescing_since = None;
         }
         next.map(|id| (id, since))
     }
 
     #[inline]
-    pub(super) fn send_gathered(&mut self, link: &mut Link, recorder: &mut StatsRecorder<'_>, now: Nanos) {
+    pub(super) fn send_coalesced(&mut self, link: &mut Link, recorder: &mut StatsRecorder<'_>, now: Nanos) {
         let Some(socket) = &link.socket else { return };
         match send(socket, link.unsent.rest(), SendFlags::NOSIGNAL) {
             Ok(length) => {

@@ -15,9 +15,9 @@ use super::{
 };
 use crate::clock::Nanos;
 
-/// One of the two ways, and the buffers through which requests pass.
+/// One of the two backends, and the buffers through which requests pass.
 pub(super) struct Kernel {
-    way: Way,
+    backend: Backend,
     /// Requests on their way into one send.
     burst: Vec<u8>,
     /// The same in TLS records.
@@ -26,7 +26,7 @@ pub(super) struct Kernel {
     closing: Vec<OwnedFd>,
 }
 
-enum Way {
+enum Backend {
     Epoll(Epoll),
     Uring(Ring),
 }
@@ -38,23 +38,23 @@ pub(super) enum Wakeup {
 }
 
 impl Kernel {
-    /// `can_gather` is false where requests must leave at once.
-    pub(super) fn new(kind: EngineKind, can_gather: bool) -> Result<Self, EngineError> {
-        let way = match kind {
-            EngineKind::Epoll => Way::Epoll(Epoll::new(can_gather)?),
-            EngineKind::Uring => Way::Uring(Ring::new()?),
+    /// `coalesces_sends` is false where requests must leave at once.
+    pub(super) fn new(kind: EngineKind, coalesces_sends: bool) -> Result<Self, EngineError> {
+        let backend = match kind {
+            EngineKind::Epoll => Backend::Epoll(Epoll::new(coalesces_sends)?),
+            EngineKind::Uring => Backend::Uring(Ring::new()?),
         };
-        Ok(Self { way, burst: Vec::new(), sealed: Vec::new(), closing: Vec::new() })
+        Ok(Self { backend, burst: Vec::new(), sealed: Vec::new(), closing: Vec::new() })
     }
 
     /// Sleeps until something happens, for `timeout` nanoseconds at most.
     pub(super) fn wait(&mut self, timeout: Nanos) -> Result<Wakeup, EngineError> {
-        match &mut self.way {
-            Way::Epoll(epoll) => {
+        match &mut self.backend {
+            Backend::Epoll(epoll) => {
                 self.closing.clear();
                 epoll.wait(timeout).map(Wakeup::Ready)
             }
-            Way::Uring(ring) => {
+            Backend::Uring(ring) => {
                 let done = ring.wait(timeout)?;
                 self.closing.clear();
                 Ok(Wakeup::Completed(done))
@@ -63,26 +63,26 @@ impl Kernel {
     }
 
     pub(super) fn put_back(&mut self, wakeup: Wakeup) {
-        match (&mut self.way, wakeup) {
-            (Way::Epoll(epoll), Wakeup::Ready(events)) => epoll.put_back(events),
-            (Way::Uring(ring), Wakeup::Completed(done)) => ring.put_back(done),
-            (Way::Epoll(_), Wakeup::Completed(_)) | (Way::Uring(_), Wakeup::Ready(_)) => {}
+        match (&mut self.backend, wakeup) {
+            (Backend::Epoll(epoll), Wakeup::Ready(events)) => epoll.put_back(events),
+            (Backend::Uring(ring), Wakeup::Completed(done)) => ring.put_back(done),
+            (Backend::Epoll(_), Wakeup::Completed(_)) | (Backend::Uring(_), Wakeup::Ready(_)) => {}
         }
     }
 
     /// Returns true if there is something to do without waiting.
     pub(super) fn has_work(&self) -> bool {
-        match &self.way {
-            Way::Epoll(epoll) => epoll.has_unread(),
-            Way::Uring(ring) => ring.has_completions(),
+        match &self.backend {
+            Backend::Epoll(epoll) => epoll.has_unread(),
+            Backend::Uring(ring) => ring.has_completions(),
         }
     }
 
     /// Has a fresh socket's events reported: those of an attempt that is pending, or of a connection.
     pub(super) fn watch(&mut self, link: &mut Link, is_pending: bool) -> Result<(), Errno> {
-        match &mut self.way {
-            Way::Epoll(epoll) => epoll.watch(link, is_pending),
-            Way::Uring(ring) => {
+        match &mut self.backend {
+            Backend::Epoll(epoll) => epoll.watch(link, is_pending),
+            Backend::Uring(ring) => {
                 ring.watch(link, is_pending);
                 Ok(())
             }
@@ -91,9 +91,9 @@ impl Kernel {
 
     /// Has only input reported from now on: the attempt has succeeded.
     pub(super) fn watch_connected(&mut self, link: &mut Link) -> Result<(), Errno> {
-        match &mut self.way {
-            Way::Epoll(epoll) => epoll.watch_connected(link),
-            Way::Uring(ring) => {
+        match &mut self.backend {
+            Backend::Epoll(epoll) => epoll.watch_connected(link),
+            Backend::Uring(ring) => {
                 ring.watch(link, false);
                 Ok(())
             }
@@ -102,7 +102,7 @@ impl Kernel {
 
     /// Ends what the kernel still does with the socket.
     pub(super) fn unwatch(&mut self, link: &mut Link) {
-        if let Way::Uring(ring) = &mut self.way {
+        if let Backend::Uring(ring) = &mut self.backend {
             ring.unwatch(link);
         }
     }
@@ -114,7 +114,7 @@ impl Kernel {
 
     /// Closes what waits to be closed, so that descriptors become free.
     pub(super) fn close_now(&mut self) {
-        if let Way::Uring(ring) = &mut self.way {
+        if let Backend::Uring(ring) = &mut self.backend {
             ring.submit_now();
         }
         self.closing.clear();
@@ -144,52 +144,52 @@ impl Kernel {
         if self.burst.is_empty() {
             return;
         }
-        match &mut self.way {
-            Way::Epoll(epoll) => epoll.send(link, &self.burst, recorder, now),
-            Way::Uring(ring) => ring.send(link, &mut self.burst),
+        match &mut self.backend {
+            Backend::Epoll(epoll) => epoll.send(link, &self.burst, recorder, now),
+            Backend::Uring(ring) => ring.send(link, &mut self.burst),
         }
     }
 
     /// Sends what has waited for room in the socket.
     pub(super) fn send_unsent(&mut self, link: &mut Link, recorder: &mut StatsRecorder<'_>) {
-        if let Way::Epoll(epoll) = &mut self.way {
+        if let Backend::Epoll(epoll) = &mut self.backend {
             epoll.send_unsent(link, recorder);
         }
     }
 
-    /// Returns the next socket whose requests were gathered in this wake-up, and when that began.
+    /// Returns the next socket whose requests were coalesced in this wake-up, and when that began.
     #[inline]
-    pub(super) fn next_gathered(&mut self) -> Option<(SocketId, Nanos)> {
-        match &mut self.way {
-            Way::Epoll(epoll) => epoll.next_gathered(),
-            Way::Uring(_) => None,
+    pub(super) fn next_coalesced(&mut self) -> Option<(SocketId, Nanos)> {
+        match &mut self.backend {
+            Backend::Epoll(epoll) => epoll.next_coalesced(),
+            Backend::Uring(_) => None,
         }
     }
 
     #[inline]
-    pub(super) fn send_gathered(&mut self, link: &mut Link, recorder: &mut StatsRecorder<'_>, now: Nanos) {
-        if let Way::Epoll(epoll) = &mut self.way {
-            epoll.send_gathered(link, recorder, now);
+    pub(super) fn send_coalesced(&mut self, link: &mut Link, recorder: &mut StatsRecorder<'_>, now: Nanos) {
+        if let Backend::Epoll(epoll) = &mut self.backend {
+            epoll.send_coalesced(link, recorder, now);
         }
     }
 
     /// Notes that the socket has something left to read that will not be reported again.
     pub(super) fn read_later(&mut self, link: &Link) {
-        if let Way::Epoll(epoll) = &mut self.way {
+        if let Backend::Epoll(epoll) = &mut self.backend {
             epoll.read_later(link);
         }
     }
 
     pub(super) fn take_unread(&mut self) -> Vec<SocketId> {
-        match &mut self.way {
-            Way::Epoll(epoll) => epoll.take_unread(),
-            Way::Uring(_) => Vec::new(),
+        match &mut self.backend {
+            Backend::Epoll(epoll) => epoll.take_unread(),
+            Backend::Uring(_) => Vec::new(),
         }
     }
 
     /// Takes note of a finished send, of which `link` is the socket if that is still there.
     pub(super) fn on_sent(&mut self, link: Option<&mut Link>, bytes: Vec<u8>, outcome: Result<usize, Errno>) {
-        let Way::Uring(ring) = &mut self.way else { return };
+        let Backend::Uring(ring) = &mut self.backend else { return };
         if let Some(link) = link {
             ring.on_sent(link, &bytes, outcome);
         }
@@ -203,7 +203,7 @@ impl Kernel {
 
     /// Gives a buffer of the ring back to it.
     pub(super) fn give_back(&mut self, filled: Filled) {
-        if let Way::Uring(ring) = &mut self.way {
+        if let Backend::Uring(ring) = &mut self.backend {
             ring.give_back(filled);
         }
     }

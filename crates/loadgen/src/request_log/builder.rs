@@ -4,18 +4,18 @@ use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Event, Numbered, OTHERS_PART, Reason, Reasons, Record, RequestLog, keep::Ranked};
+use super::{Event, Numbered, OTHERS_PART, Reason, Reasons, Record, RequestLog, bounded::Ranked};
 use crate::clock::Nanos;
 
 /// The requests that a recorder has kept, or a piece of them. It can be serialised, for recorders of other processes.
 #[derive(Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Kept {
+pub(crate) struct KeptRequests {
     pub(super) seen: u64,
     /// A list for each reason, in the order of [`Reason::ALL`].
     pub(super) lists: [Vec<Ranked<Numbered>>; Reason::ALL.len()],
 }
 
-impl Kept {
+impl KeptRequests {
     /// Cuts the whole into pieces of at most `most` requests.
     pub(crate) fn pieces(mut self, most: usize) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
@@ -57,7 +57,7 @@ impl LogBuilder {
     }
 
     /// Adds what recorder `source` has kept.
-    pub(crate) fn add(&mut self, source: usize, kept: Kept) {
+    pub(crate) fn add(&mut self, source: usize, kept: KeptRequests) {
         self.seen += kept.seen;
         for ((&reason, whole), part) in Reason::ALL.iter().zip(&mut self.lists).zip(kept.lists) {
             let most = most(self.size, reason);
@@ -121,24 +121,24 @@ fn read(
         finished: since(event.finished),
         connection: event.connection.map(|slot| names.connection(source, slot)),
         operation: event.operation.map(&mut name),
-        verdict: event.verdict,
+        outcome: event.outcome,
         bytes: event.bytes,
     }
 }
 
-/// Serialises a verdict as null, or as the name of its class.
-pub(super) mod verdict {
+/// Serialises an outcome as null, or as the name of its class.
+pub(super) mod outcome {
     use std::borrow::Cow;
 
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
 
-    use crate::{error::ErrorClass, protocol::Verdict};
+    use crate::{error::ErrorClass, protocol::RequestOutcome};
 
-    pub(crate) fn serialize<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
-        verdict.err().map(ErrorClass::name).serialize(serializer)
+    pub(crate) fn serialize<S: Serializer>(outcome: &RequestOutcome, serializer: S) -> Result<S::Ok, S::Error> {
+        outcome.err().map(ErrorClass::name).serialize(serializer)
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Verdict, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RequestOutcome, D::Error> {
         let Some(name) = Option::<Cow<'de, str>>::deserialize(deserializer)? else { return Ok(Ok(())) };
         let class = ErrorClass::ALL.iter().find(|class| class.name() == name);
         class.map(|&class| Err(class)).ok_or_else(|| D::Error::custom(format!("no class of errors: {name}")))

@@ -1,36 +1,36 @@
-//! Judgement on one answer: it counts, hashes and compares, and moves no bytes.
+//! Check of one reply: it counts, hashes and compares, and moves no bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::mserve::{HEADER_BYTES, Header, Status};
 
 use super::{
-    load::{AnswerForm, MqLoad, WantedFile},
+    load::{MqLoad, ReplyForm, RequestedFile},
     sink::Piece,
 };
 use crate::{
     body::{Body, FileVerify},
     error::ErrorClass,
-    protocol::Verdict,
+    protocol::RequestOutcome,
 };
 
 const UNKNOWN: u64 = u64::MAX;
 
-/// Lengths of the files, as far as they are known: before the run, or from the first good answer. Threads share them.
+/// Lengths of the files, as far as they are known: before the run, or from the first good reply. Threads share them.
 #[derive(Debug)]
 pub(super) struct Lengths(Box<[AtomicU64]>);
 
 impl Lengths {
     pub(super) fn of(plan: &MqLoad) -> Self {
-        Self(plan.files.iter().map(|wanted| AtomicU64::new(wanted.length.unwrap_or(UNKNOWN))).collect())
+        Self(plan.files.iter().map(|requested| AtomicU64::new(requested.length.unwrap_or(UNKNOWN))).collect())
     }
 
     fn known(&self, file: usize) -> Option<u64> {
         Some(self.0[file].load(Ordering::Relaxed)).filter(|&length| length != UNKNOWN)
     }
 
-    /// Learns the length of a file from the first answer that passes every check.
-    fn learn(&self, file: usize, length: u64) -> Verdict {
+    /// Learns the length of a file from the first reply that passes every check.
+    fn learn(&self, file: usize, length: u64) -> RequestOutcome {
         let learned = self.0[file].compare_exchange(UNKNOWN, length, Ordering::Relaxed, Ordering::Relaxed);
         match learned {
             Err(known) if known != length => Err(ErrorClass::Length),
@@ -69,11 +69,11 @@ impl Head {
     }
 }
 
-/// Answer that is arriving.
-pub(super) struct Answer<'a> {
-    wanted: &'a WantedFile,
+/// Reply that is arriving.
+pub(super) struct IncomingReply<'a> {
+    requested: &'a RequestedFile,
     file: usize,
-    form: AnswerForm,
+    form: ReplyForm,
     verify: FileVerify,
     lengths: &'a Lengths,
     /// Header in front of the file, or from the status FIFO.
@@ -81,41 +81,41 @@ pub(super) struct Answer<'a> {
     body: Body,
 }
 
-impl<'a> Answer<'a> {
-    /// Makes an answer of which nothing has arrived. It is checked in full if it `is_chosen`.
+impl<'a> IncomingReply<'a> {
+    /// Makes a reply of which nothing has arrived. It is checked in full if it `is_chosen`.
     pub(super) fn new(plan: &'a MqLoad, file: usize, lengths: &'a Lengths, is_chosen: bool) -> Self {
-        let (wanted, form) = (&plan.files[file], plan.form);
-        // Only an answer with the digest says how long the file is, so one is looked for first.
-        let awaits_digest = wanted.digest.is_some() && lengths.known(file).is_none();
+        let (requested, form) = (&plan.files[file], plan.form);
+        // Only a reply with the digest says how long the file is, so one is looked for first.
+        let awaits_digest = requested.digest.is_some() && lengths.known(file).is_none();
         let verify = if is_chosen || awaits_digest { plan.verify } else { plan.verify.min(FileVerify::Length) };
-        Self { wanted, file, form, verify, lengths, head: Head::default(), body: Body::default() }
+        Self { requested, file, form, verify, lengths, head: Head::default(), body: Body::default() }
     }
 
     /// Returns true if a header comes next out of the FIFO of the file.
     pub(super) fn begins_with_head(&self) -> bool {
-        self.form == AnswerForm::Framed && !self.head.is_complete()
+        self.form == ReplyForm::Framed && !self.head.is_complete()
     }
 
     #[inline]
     pub(super) fn take(&mut self, piece: &Piece<'_>) {
         match piece {
-            Piece::Seen(bytes) if self.verify == FileVerify::Sha256 && self.wanted.digest.is_some() => {
+            Piece::Copied(bytes) if self.verify == FileVerify::Sha256 && self.requested.digest.is_some() => {
                 self.body.hash(bytes, self.lengths.known(self.file).unwrap_or(u64::MAX));
             }
-            Piece::Seen(_) | Piece::Unseen(_) => self.body.pass(piece.bytes()),
+            Piece::Copied(_) | Piece::Spliced(_) => self.body.pass(piece.bytes()),
         }
     }
 
     /// Returns the header, if there is to be one and it is complete. A refusal is an error.
-    pub(super) fn heard(&self) -> Result<Option<Header>, ErrorClass> {
+    pub(super) fn header(&self) -> Result<Option<Header>, ErrorClass> {
         match self.head.read()? {
             Some(header) if header.status != Status::Ok => Err(ErrorClass::Status),
-            heard => Ok(heard),
+            header => Ok(header),
         }
     }
 
-    /// Judges the answer, of which all has come that will come.
-    pub(super) fn end(self) -> Verdict {
+    /// Checks the reply, of which all has come that will come.
+    pub(super) fn end(self) -> RequestOutcome {
         let arrived = self.body.bytes();
         if let Some(announced) = self.announced()? {
             match arrived {
@@ -128,7 +128,7 @@ impl<'a> Answer<'a> {
             return Ok(());
         }
         let known = self.lengths.known(self.file);
-        if self.form == AnswerForm::Bare && arrived == 0 && known != Some(0) {
+        if self.form == ReplyForm::Bare && arrived == 0 && known != Some(0) {
             return Err(ErrorClass::EofEarly);
         }
         if self.verify == FileVerify::Status {
@@ -136,13 +136,13 @@ impl<'a> Answer<'a> {
         }
         match known {
             // Nothing but its end says how long it was meant to be.
-            Some(known) if arrived < known && self.form == AnswerForm::Bare => return Err(ErrorClass::ShortBody),
+            Some(known) if arrived < known && self.form == ReplyForm::Bare => return Err(ErrorClass::ShortBody),
             Some(known) if arrived != known => return Err(ErrorClass::Length),
             _ => {}
         }
         if self.verify == FileVerify::Sha256
-            && self.wanted.digest.is_some()
-            && !self.body.has_digest(self.wanted.digest)
+            && self.requested.digest.is_some()
+            && !self.body.has_digest(self.requested.digest)
         {
             return Err(ErrorClass::Content);
         }
@@ -150,8 +150,8 @@ impl<'a> Answer<'a> {
     }
 
     fn announced(&self) -> Result<Option<u64>, ErrorClass> {
-        match (self.form, self.heard()?) {
-            (AnswerForm::Bare, _) => Ok(None),
+        match (self.form, self.header()?) {
+            (ReplyForm::Bare, _) => Ok(None),
             (_, Some(header)) => Ok(Some(header.length)),
             (_, None) => Err(ErrorClass::EofEarly),
         }
@@ -166,18 +166,18 @@ mod tests {
 
     const BODY: &[u8] = b"the file";
 
-    fn judge(form: AnswerForm, verify: FileVerify, known: bool, head: &[u8], body: &[u8]) -> Verdict {
+    fn check(form: ReplyForm, verify: FileVerify, known: bool, head: &[u8], body: &[u8]) -> RequestOutcome {
         let digest = known.then(|| Sha256::digest(BODY).into());
-        let wanted = WantedFile { path: "f".into(), length: known.then_some(BODY.len() as u64), digest };
-        let plan = MqLoad { form, verify, ..load_of(vec![wanted]) };
+        let requested = RequestedFile { path: "f".into(), length: known.then_some(BODY.len() as u64), digest };
+        let plan = MqLoad { form, verify, ..load_of(vec![requested]) };
         let lengths = Lengths::of(&plan);
-        let mut answer = Answer::new(&plan, 0, &lengths, true);
-        answer.head.room()[..head.len()].copy_from_slice(head);
-        answer.head.filled(head.len());
-        answer.heard()?;
+        let mut reply = IncomingReply::new(&plan, 0, &lengths, true);
+        reply.head.room()[..head.len()].copy_from_slice(head);
+        reply.head.filled(head.len());
+        reply.header()?;
         // Bytes come in any pieces.
-        body.chunks(3).for_each(|piece| answer.take(&Piece::Seen(piece)));
-        answer.end()
+        body.chunks(3).for_each(|piece| reply.take(&Piece::Copied(piece)));
+        reply.end()
     }
 
     fn header(status: Status, length: usize) -> [u8; HEADER_BYTES] {
@@ -188,7 +188,7 @@ mod tests {
     fn a_bare_answer_is_judged_by_its_bytes() {
         let levels = |body: &[u8]| {
             [FileVerify::None, FileVerify::Status, FileVerify::Length, FileVerify::Sha256]
-                .map(|verify| judge(AnswerForm::Bare, verify, true, b"", body))
+                .map(|verify| check(ReplyForm::Bare, verify, true, b"", body))
         };
         use ErrorClass::{Content, EofEarly, Length, ShortBody};
         assert_eq!(levels(BODY), [Ok(()); 4]);
@@ -201,35 +201,35 @@ mod tests {
     #[test]
     fn a_header_must_agree_with_the_file() {
         use ErrorClass::{EofEarly, Length, Protocol, ShortBody, Status as Refused};
-        for form in [AnswerForm::Framed, AnswerForm::Status] {
-            let judge = |head: &[u8], body| judge(form, FileVerify::Sha256, true, head, body);
-            assert_eq!(judge(&header(Status::Ok, 8), BODY), Ok(()));
-            assert_eq!(judge(b"", b""), Err(EofEarly));
-            assert_eq!(judge(&header(Status::Ok, 8)[..9], b""), Err(EofEarly));
-            assert_eq!(judge(&header(Status::Ok, 8), b"the fil"), Err(ShortBody));
-            assert_eq!(judge(&header(Status::Ok, 7), BODY), Err(Protocol));
-            assert_eq!(judge(&header(Status::Ok, 7), b"the fil"), Err(Length));
-            assert_eq!(judge(&header(Status::FileMissing, 0), b""), Err(Refused));
-            assert_eq!(judge(&[b'x'; HEADER_BYTES], BODY), Err(Protocol));
+        for form in [ReplyForm::Framed, ReplyForm::Status] {
+            let check = |head: &[u8], body| check(form, FileVerify::Sha256, true, head, body);
+            assert_eq!(check(&header(Status::Ok, 8), BODY), Ok(()));
+            assert_eq!(check(b"", b""), Err(EofEarly));
+            assert_eq!(check(&header(Status::Ok, 8)[..9], b""), Err(EofEarly));
+            assert_eq!(check(&header(Status::Ok, 8), b"the fil"), Err(ShortBody));
+            assert_eq!(check(&header(Status::Ok, 7), BODY), Err(Protocol));
+            assert_eq!(check(&header(Status::Ok, 7), b"the fil"), Err(Length));
+            assert_eq!(check(&header(Status::FileMissing, 0), b""), Err(Refused));
+            assert_eq!(check(&[b'x'; HEADER_BYTES], BODY), Err(Protocol));
         }
     }
 
     #[test]
     fn refusals_and_broken_answers_fail_at_every_level() {
-        let judge = |head: &[u8], body| judge(AnswerForm::Framed, FileVerify::None, true, head, body);
-        assert_eq!(judge(&header(Status::Overloaded, 0), b""), Err(ErrorClass::Status));
-        assert_eq!(judge(&header(Status::Ok, 9), BODY), Err(ErrorClass::ShortBody));
-        assert_eq!(judge(&header(Status::Ok, 8), b"the fool"), Ok(()));
+        let check = |head: &[u8], body| check(ReplyForm::Framed, FileVerify::None, true, head, body);
+        assert_eq!(check(&header(Status::Overloaded, 0), b""), Err(ErrorClass::Status));
+        assert_eq!(check(&header(Status::Ok, 9), BODY), Err(ErrorClass::ShortBody));
+        assert_eq!(check(&header(Status::Ok, 8), b"the fool"), Ok(()));
     }
 
     #[test]
     fn the_first_good_answer_sets_the_length_of_a_file() {
-        let plan = load_of(vec![WantedFile { path: "f".into(), length: None, digest: None }]);
+        let plan = load_of(vec![RequestedFile { path: "f".into(), length: None, digest: None }]);
         let lengths = Lengths::of(&plan);
         let end = |bytes| {
-            let mut answer = Answer::new(&plan, 0, &lengths, true);
-            answer.take(&Piece::Unseen(bytes));
-            answer.end()
+            let mut reply = IncomingReply::new(&plan, 0, &lengths, true);
+            reply.take(&Piece::Spliced(bytes));
+            reply.end()
         };
         assert_eq!(end(0), Err(ErrorClass::EofEarly));
         assert_eq!([end(9), end(9)], [Ok(()), Ok(())]);
@@ -238,28 +238,28 @@ mod tests {
 
     #[test]
     fn unsampled_answers_are_only_measured_once_the_length_is_known() {
-        let judge = |lengths: &Lengths, plan: &MqLoad, is_chosen, body: &[u8]| {
-            let mut answer = Answer::new(plan, 0, lengths, is_chosen);
-            answer.take(&Piece::Seen(body));
-            answer.end()
+        let check = |lengths: &Lengths, plan: &MqLoad, is_chosen, body: &[u8]| {
+            let mut reply = IncomingReply::new(plan, 0, lengths, is_chosen);
+            reply.take(&Piece::Copied(body));
+            reply.end()
         };
-        let wanted = |length| WantedFile { path: "f".into(), length, digest: Some(Sha256::digest(BODY).into()) };
-        let plan = |length| MqLoad { verify: FileVerify::Sha256, ..load_of(vec![wanted(length)]) };
+        let requested = |length| RequestedFile { path: "f".into(), length, digest: Some(Sha256::digest(BODY).into()) };
+        let plan = |length| MqLoad { verify: FileVerify::Sha256, ..load_of(vec![requested(length)]) };
         for length in [Some(BODY.len() as u64), None] {
             let plan = plan(length);
             let lengths = Lengths::of(&plan);
             let content = Err(ErrorClass::Content);
-            assert_eq!(judge(&lengths, &plan, true, b"the fool"), content);
+            assert_eq!(check(&lengths, &plan, true, b"the fool"), content);
             // Without a length nothing else is known of the file.
             let expected = if length.is_some() { Ok(()) } else { content };
-            assert_eq!(judge(&lengths, &plan, false, b"the fool"), expected);
-            assert_eq!(judge(&lengths, &plan, false, BODY), Ok(()));
-            assert_eq!(judge(&lengths, &plan, false, b"the fool"), Ok(()));
-            assert_eq!(judge(&lengths, &plan, false, b"the file!"), Err(ErrorClass::Length));
-            assert_eq!(judge(&lengths, &plan, true, b"the fool"), content);
+            assert_eq!(check(&lengths, &plan, false, b"the fool"), expected);
+            assert_eq!(check(&lengths, &plan, false, BODY), Ok(()));
+            assert_eq!(check(&lengths, &plan, false, b"the fool"), Ok(()));
+            assert_eq!(check(&lengths, &plan, false, b"the file!"), Err(ErrorClass::Length));
+            assert_eq!(check(&lengths, &plan, true, b"the fool"), content);
         }
         // A lower level is not raised for want of a length.
         let plan = MqLoad { verify: FileVerify::None, ..plan(None) };
-        assert_eq!(judge(&Lengths::of(&plan), &plan, false, b""), Ok(()));
+        assert_eq!(check(&Lengths::of(&plan), &plan, false, b""), Ok(()));
     }
 }

@@ -1,31 +1,31 @@
-//! Verdict on a reply.
+//! Check of a reply.
 
 use super::{catalogue::Document, protocols::ReplyKind};
 use crate::{
     body::{Body, FileVerify},
     error::ErrorClass,
-    protocol::{Replies, Verdict},
+    protocol::{Replies, RequestOutcome},
 };
 
 /// `document` is what was asked for, if there is such a thing.
 #[inline]
-pub(super) fn judge(
+pub(super) fn check_reply(
     reply: ReplyKind,
     body: Body,
     document: Option<&Document>,
     verify: FileVerify,
-) -> (Replies, Verdict) {
+) -> (Replies, RequestOutcome) {
     let (hits, misses) = match reply {
         ReplyKind::Found { .. } => (1, 0),
         ReplyKind::Missing => (0, 1),
         // It says nothing of the document, so it is an error however little is checked.
         ReplyKind::Refused => return (Replies { count: 1, hits: 0, misses: 0 }, Err(ErrorClass::Status)),
     };
-    let verdict = if verify == FileVerify::None { Ok(()) } else { check(reply, body, document, verify) };
-    (Replies { count: 1, hits, misses }, verdict)
+    let outcome = if verify == FileVerify::None { Ok(()) } else { check(reply, body, document, verify) };
+    (Replies { count: 1, hits, misses }, outcome)
 }
 
-fn check(reply: ReplyKind, body: Body, document: Option<&Document>, verify: FileVerify) -> Verdict {
+fn check(reply: ReplyKind, body: Body, document: Option<&Document>, verify: FileVerify) -> RequestOutcome {
     let (if_short, document) = match (reply, document) {
         (ReplyKind::Refused, _) => return Err(ErrorClass::Status),
         (ReplyKind::Missing, None) => return Ok(()),

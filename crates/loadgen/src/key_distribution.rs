@@ -59,7 +59,7 @@ impl Trace {
 
 /// Reasons why nothing can be drawn.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-pub enum DrawError {
+pub enum DistributionError {
     /// The exponent is not a positive number.
     #[error("{0} is no exponent of Zipf's law")]
     Exponent(f64),
@@ -70,41 +70,41 @@ pub enum DrawError {
 
 /// Source of keys below a number, and of other random choices.
 #[derive(Clone, Debug)]
-pub(crate) struct Draw {
+pub(crate) struct KeyGenerator {
     keys: u32,
     rng: SmallRng,
-    law: Law,
+    sequence: KeySequence,
 }
 
 #[derive(Clone, Debug)]
-enum Law {
+enum KeySequence {
     Uniform,
-    Zipf { law: Zipf<f64>, step: u64 },
+    Zipf { ranks: Zipf<f64>, step: u64 },
     Sequential { next: u32 },
     Hot { hot: u32, requests: f64, step: u64 },
     Replay { trace: Arc<Trace>, next: usize },
 }
 
-impl Draw {
-    pub(crate) fn new(distribution: &KeyDistribution, keys: u32, seed: u64) -> Result<Self, DrawError> {
-        let law = match *distribution {
-            KeyDistribution::Uniform => Law::Uniform,
-            KeyDistribution::Sequential => Law::Sequential { next: 0 },
+impl KeyGenerator {
+    pub(crate) fn new(distribution: &KeyDistribution, keys: u32, seed: u64) -> Result<Self, DistributionError> {
+        let sequence = match *distribution {
+            KeyDistribution::Uniform => KeySequence::Uniform,
+            KeyDistribution::Sequential => KeySequence::Sequential { next: 0 },
             KeyDistribution::Zipf(exponent) => {
-                let law = Zipf::new(f64::from(keys), exponent).map_err(|_| DrawError::Exponent(exponent))?;
-                Law::Zipf { law, step: scattering_step(keys) }
+                let ranks = Zipf::new(f64::from(keys), exponent).map_err(|_| DistributionError::Exponent(exponent))?;
+                KeySequence::Zipf { ranks, step: scattering_step(keys) }
             }
             KeyDistribution::Hot { keys: share, requests } => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a u32")]
                 let hot = ((f64::from(keys) * share).ceil() as u32).clamp(1, keys);
-                Law::Hot { hot, requests: requests.clamp(0.0, 1.0), step: scattering_step(keys) }
+                KeySequence::Hot { hot, requests: requests.clamp(0.0, 1.0), step: scattering_step(keys) }
             }
             KeyDistribution::Replay(ref trace) if trace.distinct > keys => {
-                return Err(DrawError::TooManyKeys { distinct: trace.distinct, keys });
+                return Err(DistributionError::TooManyKeys { distinct: trace.distinct, keys });
             }
-            KeyDistribution::Replay(ref trace) => Law::Replay { trace: Arc::clone(trace), next: 0 },
+            KeyDistribution::Replay(ref trace) => KeySequence::Replay { trace: Arc::clone(trace), next: 0 },
         };
-        Ok(Self { keys, rng: SmallRng::seed_from_u64(seed), law })
+        Ok(Self { keys, rng: SmallRng::seed_from_u64(seed), sequence })
     }
 
     /// Makes a copy with another seed.
@@ -113,34 +113,36 @@ impl Draw {
     }
 
     /// Lets keys that come in order begin with the part of this thread; has no effect on random ones.
-    pub(crate) fn begin_as(&mut self, thread: usize, threads: usize) {
+    pub(crate) fn start_at_share(&mut self, thread: usize, threads: usize) {
         let share = |whole: u64| whole * thread as u64 / threads.max(1) as u64;
-        match &mut self.law {
-            Law::Sequential { next } => *next = u32::try_from(share(self.keys.into())).unwrap_or_default(),
-            Law::Replay { trace, next } => *next = usize::try_from(share(trace.len() as u64)).unwrap_or_default(),
-            Law::Uniform | Law::Zipf { .. } | Law::Hot { .. } => {}
+        match &mut self.sequence {
+            KeySequence::Sequential { next } => *next = u32::try_from(share(self.keys.into())).unwrap_or_default(),
+            KeySequence::Replay { trace, next } => {
+                *next = usize::try_from(share(trace.len() as u64)).unwrap_or_default()
+            }
+            KeySequence::Uniform | KeySequence::Zipf { .. } | KeySequence::Hot { .. } => {}
         }
     }
 
     pub(crate) fn key(&mut self) -> u32 {
-        match &mut self.law {
-            Law::Uniform => self.rng.random_range(0..self.keys),
-            Law::Sequential { next } => {
+        match &mut self.sequence {
+            KeySequence::Uniform => self.rng.random_range(0..self.keys),
+            KeySequence::Sequential { next } => {
                 let key = *next;
                 *next = if key + 1 == self.keys { 0 } else { key + 1 };
                 key
             }
-            Law::Replay { trace, next } => {
+            KeySequence::Replay { trace, next } => {
                 let key = trace.keys[*next];
                 *next = if *next + 1 == trace.len() { 0 } else { *next + 1 };
                 key
             }
-            Law::Zipf { law, step } => {
+            KeySequence::Zipf { ranks, step } => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank from 1 to keys")]
-                let rank = law.sample(&mut self.rng) as u64 - 1;
+                let rank = ranks.sample(&mut self.rng) as u64 - 1;
                 scattered(rank, *step, self.keys)
             }
-            Law::Hot { hot, requests, step } => {
+            KeySequence::Hot { hot, requests, step } => {
                 let (hot, keys) = (*hot, self.keys);
                 let is_hot = hot == keys || self.rng.random_bool(*requests);
                 let rank = self.rng.random_range(if is_hot { 0..hot } else { hot..keys });
@@ -154,7 +156,7 @@ impl Draw {
         self.rng.random_range(0..bound)
     }
 
-    pub(crate) fn happens(&mut self, probability: f64) -> bool {
+    pub(crate) fn has_chance(&mut self, probability: f64) -> bool {
         self.rng.random_bool(probability)
     }
 }
@@ -179,9 +181,9 @@ mod tests {
     use super::*;
 
     fn counts(distribution: KeyDistribution, keys: u32, draws: usize) -> Vec<usize> {
-        let mut draw = Draw::new(&distribution, keys, 7).expect("valid");
+        let mut generator = KeyGenerator::new(&distribution, keys, 7).expect("valid");
         let mut counts = vec![0; keys as usize];
-        (0..draws).for_each(|_| counts[draw.key() as usize] += 1);
+        (0..draws).for_each(|_| counts[generator.key() as usize] += 1);
         counts
     }
 
@@ -223,9 +225,9 @@ mod tests {
 
     #[test]
     fn keys_in_order_may_begin_anywhere() {
-        let mut draw = Draw::new(&KeyDistribution::Sequential, 3, 1).expect("valid");
-        draw.begin_as(2, 3);
-        assert_eq!([draw.key(), draw.key(), draw.key()], [2, 0, 1]);
+        let mut generator = KeyGenerator::new(&KeyDistribution::Sequential, 3, 1).expect("valid");
+        generator.start_at_share(2, 3);
+        assert_eq!([generator.key(), generator.key(), generator.key()], [2, 0, 1]);
     }
 
     #[test]
@@ -233,23 +235,26 @@ mod tests {
         let trace = Trace::from_lines(b"user:7\nuser:9\r\n\nuser:7\npage 1\nuser:9").expect("five keys");
         assert_eq!((trace.len(), trace.distinct), (5, 3));
         let replay = KeyDistribution::Replay(Arc::new(trace));
-        let mut draw = Draw::new(&replay, 3, 1).expect("three keys are enough");
-        assert_eq!([0; 7].map(|_| draw.key()), [0, 1, 0, 2, 1, 0, 1]);
-        draw.begin_as(1, 2);
-        assert_eq!([0; 4].map(|_| draw.key()), [0, 2, 1, 0]);
-        assert_eq!(Draw::new(&replay, 2, 1).err(), Some(DrawError::TooManyKeys { distinct: 3, keys: 2 }));
+        let mut generator = KeyGenerator::new(&replay, 3, 1).expect("three keys are enough");
+        assert_eq!([0; 7].map(|_| generator.key()), [0, 1, 0, 2, 1, 0, 1]);
+        generator.start_at_share(1, 2);
+        assert_eq!([0; 4].map(|_| generator.key()), [0, 2, 1, 0]);
+        assert_eq!(
+            KeyGenerator::new(&replay, 2, 1).err(),
+            Some(DistributionError::TooManyKeys { distinct: 3, keys: 2 })
+        );
         assert_eq!(Trace::from_lines(b" \n\r\n"), None);
     }
 
     #[test]
     fn the_seed_decides() {
         let keys = |seed| {
-            let mut draw = Draw::new(&KeyDistribution::Zipf(1.2), u32::MAX, seed).expect("valid");
-            (0..50).map(|_| draw.key()).collect::<Vec<_>>()
+            let mut generator = KeyGenerator::new(&KeyDistribution::Zipf(1.2), u32::MAX, seed).expect("valid");
+            (0..50).map(|_| generator.key()).collect::<Vec<_>>()
         };
         assert_eq!(keys(1), keys(1));
         assert_ne!(keys(1), keys(2));
-        assert!(Draw::new(&KeyDistribution::Zipf(-1.0), 10, 1).is_err());
+        assert!(KeyGenerator::new(&KeyDistribution::Zipf(-1.0), 10, 1).is_err());
     }
 
     #[test]
