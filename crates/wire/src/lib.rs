@@ -4,7 +4,9 @@
 
 mod detect;
 pub mod file;
+pub mod hpack;
 pub mod http1;
+pub mod http2;
 pub mod memcached;
 pub mod mserve;
 pub mod resp;
