@@ -2,6 +2,7 @@
 
 pub mod chunked;
 pub mod client;
+pub mod coding;
 pub mod conditional;
 pub mod date;
 pub mod range;
