@@ -137,6 +137,13 @@ pub(crate) fn probes() -> Vec<Probe> {
         ("GET /a.txt HTTP/1.1\nHost: h\nContent-Length: 1\nContent-Length: 2\n\n", 400, true),
         ("GET /a.txt HTTP/1.1\nHost: h\nContent-Length: +5\n\n", 400, true),
         ("GET /a.txt HTTP/1.1\nHost: h\nTransfer-Encoding: gzip\n\n", 501, true),
+        ("GET /a.txt HTTP/1.1\nHost: h\nTransfer-Encoding: chunked, gzip\n\n", 400, true),
+        ("GET /a.txt HTTP/1.1\nHost:\n\n", 400, true),
+        ("GET /a.txt HTTP/1.1\nHost: :80\n\n", 400, true),
+        ("GET /a.txt HTTP/1.1\nHost: [::1\n\n", 400, true),
+        ("GET /a.txt HTTP/1.1\nHost: %zz\n\n", 400, true),
+        ("GET /a.txt HTTP/1.1\nHost: [::1]:80\n\n", 200, false),
+        ("GET http://u:p@x/a.txt HTTP/1.1\nHost: h\n\n", 400, true),
     ]
     .map(|(request, status, closes)| (request.replace('\n', "\r\n"), status, closes))
     .into_iter()

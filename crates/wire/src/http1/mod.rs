@@ -1,5 +1,6 @@
 //! HTTP/1.0 and HTTP/1.1 message heads and framing (RFC 9110, RFC 9112), on `httparse` and stricter than it.
 
+mod authority;
 pub mod chunked;
 pub mod client;
 pub mod coding;

@@ -5,7 +5,7 @@
 
 use thiserror::Error;
 
-use super::{Status, Target, scan::LineScan};
+use super::{Status, Target, authority, scan::LineScan};
 
 /// Most fields of a request.
 const FIELDS_MAX: usize = 100;
@@ -258,12 +258,27 @@ enum Host {
     Given,
 }
 
-#[derive(Default, PartialEq, Eq)]
+/// Transfer codings of a body, all fields together.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Coding {
     #[default]
     Absent,
     Chunked,
+    /// Others, with or without `chunked` at the end.
     Unknown,
+    /// Something behind `chunked`, which has to be the last one and can be used once.
+    Misplaced,
+}
+
+impl Coding {
+    /// Returns these codings and `next` after them.
+    fn then(self, next: &[u8]) -> Self {
+        match (self, next.trim_ascii().eq_ignore_ascii_case(b"chunked")) {
+            (Self::Absent, true) => Self::Chunked,
+            (Self::Absent, false) | (Self::Unknown, _) => Self::Unknown,
+            (Self::Chunked | Self::Misplaced, _) => Self::Misplaced,
+        }
+    }
 }
 
 impl Seen {
@@ -272,8 +287,8 @@ impl Seen {
     fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Refusal> {
         match (name.len(), name.first().map_or(0, |first| first | 0x20)) {
             (4, b'h') if name.eq_ignore_ascii_case(b"host") => {
-                // Exactly one, with the bytes of a host (RFC 9112, section 3.2).
-                if self.host == Host::Given || !value.iter().all(|&byte| IN_HOST[byte as usize]) {
+                // Exactly one, and a valid one (RFC 9112, section 3.2).
+                if self.host == Host::Given || !authority::is_host(value) {
                     return Err(Refusal::Malformed);
                 }
                 self.host = Host::Given;
@@ -287,9 +302,7 @@ impl Seen {
                 }
             }
             (17, b't') if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-                // A second coding, in the same field or another, is one that we do not decode.
-                let known = self.coding == Coding::Absent && value.eq_ignore_ascii_case(b"chunked");
-                self.coding = if known { Coding::Chunked } else { Coding::Unknown };
+                self.coding = value.split(|&byte| byte == b',').fold(self.coding, Coding::then);
             }
             (8 | 13 | 17 | 19, b'i') if CONDITIONS.iter().any(|known| name.eq_ignore_ascii_case(known)) => {
                 self.is_conditional = true;
@@ -318,6 +331,8 @@ impl Seen {
             (_, None) if version == Version::Http10 => Err(Refusal::Malformed),
             (Coding::Chunked, None) => Ok(Body::Chunked),
             (Coding::Unknown, None) => Err(Refusal::UnknownCoding),
+            // RFC 9112, section 6.3: where `chunked` is not the last coding, the length is unknown.
+            (Coding::Misplaced, None) => Err(Refusal::Malformed),
         }
     }
 }
@@ -333,13 +348,11 @@ fn parse_length(value: &[u8]) -> Option<u64> {
     value.iter().try_fold(0_u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
 }
 
-/// Bytes of `uri-host [ ":" port ]` (RFC 3986, section 3.2.2).
-const IN_HOST: [bool; 256] = byte_set(b"-._~!$&'()*+,;=:%[]");
 /// Bytes of a token (RFC 9110, section 5.6.2).
 const IN_TOKEN: [bool; 256] = byte_set(b"!#$%&'*+-.^_`|~");
 
 /// Returns the set of ASCII letters, digits and `others`.
-const fn byte_set(others: &[u8]) -> [bool; 256] {
+pub(super) const fn byte_set(others: &[u8]) -> [bool; 256] {
     let mut set = [false; 256];
     let mut byte = 0;
     while byte < 128 {

@@ -1,6 +1,6 @@
 //! Request targets (RFC 9112, section 3.2).
 
-use super::{Method, Refusal};
+use super::{Method, Refusal, authority::is_host};
 
 /// The target of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl<'a> Target<'a> {
     #[cold]
     fn unusual(raw: &'a [u8], method: Method) -> Result<Self, Refusal> {
         if method == Method::Connect {
-            return if raw.is_empty() { Err(Refusal::Malformed) } else { Ok(Target::Authority(raw)) };
+            return if is_host(raw) { Ok(Target::Authority(raw)) } else { Err(Refusal::Malformed) };
         }
         if raw == b"*" && method == Method::Options {
             return Ok(Target::Server);
@@ -77,7 +77,7 @@ impl<'a> Target<'a> {
         let rest = rest.ok_or(Refusal::Malformed)?;
         let authority = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
         match rest[authority..].first() {
-            _ if authority == 0 => Err(Refusal::Malformed),
+            _ if !is_host(&rest[..authority]) => Err(Refusal::Malformed),
             Some(b'/') => Ok(Self::split(&rest[authority..])),
             Some(_) => Ok(Target::Path { path: b"/", query: Some(&rest[authority + 1..]), is_encoded: false }),
             // RFC 9112, section 3.2.1: an empty path is sent as "/"; for OPTIONS it means the server.
