@@ -351,6 +351,11 @@ fn parse_length(value: &[u8]) -> Option<u64> {
 /// Bytes of a token (RFC 9110, section 5.6.2).
 const IN_TOKEN: [bool; 256] = byte_set(b"!#$%&'*+-.^_`|~");
 
+/// True for the bytes of a token: of methods and of the names of fields.
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    IN_TOKEN[byte as usize]
+}
+
 /// Returns the set of ASCII letters, digits and `others`.
 pub(super) const fn byte_set(others: &[u8]) -> [bool; 256] {
     let mut set = [false; 256];

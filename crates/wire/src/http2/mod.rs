@@ -1,19 +1,26 @@
-//! HTTP/2 frames (RFC 9113) and what of their rules needs no memory of earlier ones.
+//! HTTP/2 (RFC 9113) without a socket: frames, and the server's side of a connection.
 //!
-//! [`FrameHeader::parse`] and [`Frame::parse`] read what a peer sends, of either side; the `push_…` functions write. Streams,
-//! windows and the order of frames belong to whoever keeps a connection.
+//! [`FrameHeader::parse`] and [`Frame::parse`] read what a peer sends, of either side, as far as no memory of earlier frames
+//! is needed; the `push_…` functions write. [`ServerConnection`] keeps streams, windows and the order of frames.
 
 mod frame;
+mod head;
 mod push;
+mod server;
 mod settings;
+mod stream;
+mod urgency;
 
 pub use self::{
     frame::{Frame, FrameError, FrameHeader, Priority, Scope},
+    head::RequestHead,
     push::{
         push_data_header, push_goaway, push_headers, push_ping, push_rst_stream, push_settings, push_settings_ack,
         push_window_update,
     },
+    server::{Limits, Requests, ServerConnection},
     settings::{Setting, Settings},
+    urgency::Urgency,
 };
 
 /// First bytes of a client (section 3.4).
