@@ -10,15 +10,16 @@ use anyhow::{Context, Result, bail};
 
 use matrix::workspace::{cargo, run_shown};
 
-use crate::tidy;
+use crate::{rebuilds, tidy};
 
 /// A step: what it is called, and what does it.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     ("fmt", fmt),
     ("clippy", clippy),
     ("tidy", fences),
+    ("rebuilds", rebuilds::check),
     ("doc", doc),
     ("models", models),
     ("bench-matrix", smoke),
@@ -53,21 +54,18 @@ fn doc() -> Result<()> {
 
 /// Every interleaving of what shares memory without a lock, or waits for others: loom's tests are named `model_…`.
 pub(crate) fn models() -> Result<()> {
-    // Of all packages: a choice of them would be compiled anew, with the features that it alone asks for.
     run_shown(cargo().args(["test", "--workspace", "--lib", "model_"]))
 }
 
 /// A few cells of each server, small enough for every change. Only that it works is checked; figures are not judged, so the
 /// servers that the tests have built serve as well as a release would.
 fn smoke() -> Result<()> {
-    // As the tests have them; on their own they would be compiled anew, with other features.
-    run_shown(cargo().args(["test", "--workspace", "--no-run", "--quiet"]))?;
     let directory = tempfile::tempdir().context("temporary directory")?;
     let out = directory.path().join("run");
     let (filter, workloads) = smoke_cells();
     let short = ["--quick", "--blocks", "1", "--slice", "200ms", "--warmup", "100ms", "--seed", "1"];
     let status = Command::new(std::env::current_exe().context("own path")?)
-        .args(["bench-matrix", "--no-build", "--profile", "dev"])
+        .args(["bench-matrix", "--profile", "dev"])
         .args(short)
         .args(["--filter", &filter, "--workload", &workloads, "--out"])
         .arg(&out)

@@ -5,6 +5,7 @@
 mod ci;
 mod dist;
 mod pages;
+mod rebuilds;
 mod tidy;
 mod verify;
 
@@ -29,7 +30,7 @@ enum Command {
     ClientCost(client_cost::Args),
     /// Check the architecture's fences: unsafe code, pure crates, dependency directions, file sizes
     Tidy,
-    /// Checks that a change must pass: fmt, clippy, tidy, docs, models, a small bench-matrix
+    /// Checks that a change must pass: fmt, clippy, tidy, rebuilds, docs, models, a small bench-matrix
     Ci,
     /// Checks that take too long for every change: instruction counts, fuzzing, sanitizers, models, failing system calls
     Verify(verify::Args),

@@ -26,6 +26,7 @@ mod usage;
 pub mod workspace;
 
 use std::{
+    cell::RefCell,
     net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -36,7 +37,6 @@ use anyhow::{Result, bail};
 use results::{
     Arrivals, Flag, Host, RELEASE, Report, SCHEMA, Setup,
     record::{self, Manifest, Planned},
-    warnings::LOAD_MAX,
 };
 
 use self::{
@@ -99,6 +99,11 @@ pub fn read_report(directory: &Path) -> Result<Report> {
     commands::load(directory)
 }
 
+/// Returns cargo's arguments by which a run of all servers builds what it measures and what measures.
+pub fn build_arguments(profile: &str) -> Vec<String> {
+    setup::build_arguments(&subjects::SUBJECTS.iter().collect::<Vec<_>>(), profile)
+}
+
 /// A planned run: a setup for each of the servers.
 struct Plan {
     servers: Vec<Cells>,
@@ -132,6 +137,7 @@ fn show(spec: &RunSpec, listing: Listing) -> Result<ExitCode> {
 fn start(spec: &RunSpec) -> Result<ExitCode> {
     let host = host::facts()?;
     let _lock = setup::lock(spec.session.is_forced)?;
+    eprintln!("{}", preview::announcement(spec));
     let Plan { servers, mut setups, binaries } = plan(spec, &host)?;
     let notes = setups.iter().flat_map(|setup| &setup.notes);
     let mut notes: Vec<&String> = notes
@@ -142,9 +148,6 @@ fn start(spec: &RunSpec) -> Result<ExitCode> {
     notes.dedup();
     for note in notes {
         eprintln!("note: {note}");
-    }
-    if host.load1 > LOAD_MAX {
-        eprintln!("warning: load average {:.2}: something else is running, expect noise", host.load1);
     }
     let directory = spec.out.clone().unwrap_or_else(|| setup::default_directory(&setups[0]));
     store::refuse_used(&directory)?;
@@ -162,10 +165,8 @@ fn start(spec: &RunSpec) -> Result<ExitCode> {
     let plan = |setup| Planned { plan: order::shuffled(&setup), setup };
     let manifest = Manifest { schema: SCHEMA.to_owned(), matrices: setups.into_iter().map(plan).collect() };
     let store = Store::create(&directory, &manifest)?;
-    let estimates = manifest.matrices.iter().zip(&servers);
-    let estimates = estimates.map(|(planned, cells)| preview::estimate(cells.subject, &planned.setup));
-    let (visits, seconds) = estimates.fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    eprintln!("{visits} visits, about {}, into {}", preview::minutes(seconds), workspace::shown_path(&directory));
+    let matrices = manifest.matrices.iter().zip(&servers).map(|(planned, cells)| (cells.subject, &planned.setup));
+    eprintln!("{}, into {}", preview::all(matrices), workspace::shown_path(&directory));
     let visits = vec![Vec::new(); manifest.matrices.len()];
     measure(&spec.session, &manifest, visits, store, &servers, &bench)
 }
@@ -234,6 +235,7 @@ fn bench(setups: &[&Setup], binaries: &Path, placement: &Placement) -> Result<Be
         binaries: binaries.to_path_buf(),
         timing: placement.timing(setup.slice_s, setup.warmup_s, max_warmup_s),
         interrupts: Interrupts::watch()?,
+        checked: RefCell::default(),
     })
 }
 
@@ -243,9 +245,13 @@ fn prepare<'a>(servers: &[Cells], setups: impl IntoIterator<Item = &'a Setup>, b
     servers.iter().zip(setups).try_for_each(|(cells, setup)| cells.prepare(setup, &site))
 }
 
-/// A run whose figures count is not begun beside something else.
+/// A run whose figures count is not begun beside something else; a quick one, which does not rank, says so and is.
 fn refuse_busy(session: &SessionSpec, setup: &Setup) -> Result<()> {
-    if session.is_forced || setup.profile != RELEASE { Ok(()) } else { quiet::wait() }
+    match setup {
+        _ if session.is_forced || setup.profile != RELEASE => Ok(()),
+        _ if setup.quick => quiet::warn(),
+        _ => quiet::wait(),
+    }
 }
 
 /// Checks, where the servers run on another machine, that what they need is there, and describes it in a sentence.
@@ -296,8 +302,8 @@ fn measure(
     bench: &Bench,
 ) -> Result<ExitCode> {
     let directory = store.directory().to_path_buf();
-    let time_budget = session.time_budget_s.map(Duration::from_secs_f64);
-    let (code, report) = Session { manifest, visits, store, servers, bench, time_budget }.run()?;
+    let ends_within = session.ends_within_s.map(Duration::from_secs_f64);
+    let (code, report) = Session { manifest, visits, store, servers, bench, ends_within }.run()?;
     // What was interrupted or failed is no baseline, and is not judged.
     if code != ExitCode::SUCCESS {
         return Ok(code);

@@ -16,10 +16,25 @@ pub struct Metadata {
     pub target_directory: PathBuf,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct Package {
     pub name: String,
+    /// Name that is unambiguous for `--package`.
+    pub id: String,
     pub dependencies: Vec<Dependency>,
+    pub targets: Vec<Target>,
+}
+
+impl Package {
+    /// True if it has a program.
+    pub fn has_program(&self) -> bool {
+        self.targets.iter().any(|target| target.kind.iter().any(|kind| kind == "bin"))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Target {
+    pub kind: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -47,11 +62,25 @@ pub fn metadata() -> Result<Metadata> {
     serde_json::from_slice(&output.stdout).context("cargo metadata: unexpected output")
 }
 
-/// Cargo itself, in the workspace's root.
+/// Cargo itself, in the workspace's root, as a shell would start it.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    // `cargo run` and `cargo test` describe our package in variables that build scripts watch (ring's does): the cargo
+    // below them would run those scripts anew, and compile whatever depends on them.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(describes_a_package) {
+            command.env_remove(name);
+        }
+    }
     command
+}
+
+/// True of the variables that cargo sets for what it builds and runs; those with which its user configures it stay.
+fn describes_a_package(variable: &str) -> bool {
+    const PREFIXES: [&str; 5] = ["CARGO_BIN_", "CARGO_CFG_", "CARGO_FEATURE_", "CARGO_MANIFEST_", "CARGO_PKG_"];
+    ["CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE", "CARGO_RUSTC_CURRENT_DIR", "OUT_DIR"].contains(&variable)
+        || PREFIXES.iter().any(|prefix| variable.starts_with(prefix))
 }
 
 /// Runs a command with its output shown; its failure is ours.
@@ -82,4 +111,23 @@ pub(crate) fn now_utc() -> String {
 pub(crate) fn shown_path(path: &Path) -> String {
     let relative = std::env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
     relative.as_deref().unwrap_or(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cargo_below_cargo_has_the_environment_of_a_shell() {
+        // This test is run by cargo.
+        let ours = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let ours: Vec<String> = ours.filter(|name| describes_a_package(name)).collect();
+        assert!(ours.iter().any(|name| name == "CARGO_PKG_NAME"), "{ours:?}");
+        let command = cargo();
+        let removed = |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
+        assert!(ours.iter().all(|name| removed(name)), "{ours:?}");
+        for configured in ["CARGO_HOME", "CARGO_TARGET_DIR", "CARGO_BUILD_JOBS", "CARGO_NET_OFFLINE", "RUSTFLAGS"] {
+            assert!(!describes_a_package(configured), "{configured}");
+        }
+    }
 }

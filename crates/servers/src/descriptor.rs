@@ -157,6 +157,8 @@ pub struct PresetPart {
     /// As `--filter` takes it.
     pub filter: String,
     pub workloads: Vec<String>,
+    /// Number of blocks of a full and of a quick run, where a visit takes so long that they are fewer than usual.
+    pub blocks: Option<[u32; 2]>,
     pub quotes: Option<Quotes>,
 }
 

@@ -3,6 +3,7 @@
 mod dependencies;
 #[cfg(test)]
 mod drivers_table;
+mod features;
 mod source;
 mod sources;
 
@@ -71,7 +72,10 @@ fn check() -> Result<Vec<Violation>> {
             violations.extend(SOURCE_RULES.iter().flat_map(|rule| rule(&file)));
         }
     }
-    violations.extend(dependencies::point_one_way(&workspace::metadata()?.packages));
+    let packages = workspace::metadata()?.packages;
+    violations.extend(dependencies::point_one_way(&packages));
+    violations.extend(features::every_package_shares_them(&packages));
+    violations.extend(features::programs_compile_nothing_else(&packages)?);
     Ok(violations)
 }
 

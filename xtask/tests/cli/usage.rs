@@ -39,7 +39,7 @@ fn what_cannot_be_is_one_line_and_status_2() {
     // What clap refuses is explained by it in a few lines.
     let unclosed = ["--server-exec", "ssh 'host", "--server-host", "127.0.0.1"];
     for words in
-        [&["--preset", "sees"][..], &["--slice", "5"], &["--resume", "run", "--quick"], &["--no-such-flag"], &unclosed]
+        [&["--preset", "sees"][..], &["--slice", "5x"], &["--resume", "run", "--quick"], &["--no-such-flag"], &unclosed]
     {
         let ended = place.run(words).expect(2);
         assert!(ended.stderr.starts_with("error: "), "{words:?}: {}", ended.stderr);

@@ -1,7 +1,7 @@
 //! The flags of bench-matrix as they are typed. [`Task`](super::spec::Task) is what they ask for, checked; nothing else
 //! reads them.
 
-use std::{net::IpAddr, path::PathBuf};
+use std::{fmt::Display, net::IpAddr, ops::RangeInclusive, path::PathBuf, str::FromStr};
 
 use clap::Parser;
 
@@ -15,7 +15,7 @@ use crate::{
 pub struct Args {
     #[command(subcommand)]
     pub(super) command: Option<Command>,
-    /// A look in about twelve minutes: 3 blocks of 0.5 s slices, a part of the workloads; says how things stand, does not rank
+    /// A first look in five minutes: 3 blocks of 0.3 s slices, two workloads of each server; shows large differences and does not rank
     #[arg(long)]
     pub(super) quick: bool,
     /// A run by name instead of servers, filter and workloads: `seeds` is what the originals of
@@ -53,12 +53,12 @@ pub struct Args {
     ])]
     pub(super) resume: Option<PathBuf>,
     /// Passes over all cells [default: 7, quick: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| whole(text, 1..=1_000_u32, "7"))]
     pub(super) blocks: Option<u32>,
-    /// Measured time of a visit [default: 1500ms, quick: 500ms]
+    /// Measured time of a visit [default: 1500ms, quick: 300ms]
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     pub(super) slice: Option<f64>,
-    /// Time before it that is not measured [default: 500ms, quick: 300ms]
+    /// Time before it that is not measured [default: 500ms, quick: 200ms]
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     pub(super) warmup: Option<f64>,
     /// Until the load is steady it takes longer, at most this; equal to --warmup: a fixed time [default: 4 × --warmup,
@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", value_parser = budget_seconds)]
     pub(super) time_budget: Option<f64>,
     /// Seed of the visits' order and of the bootstrap [default: the time]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| whole(text, 0..=u64::MAX, "42"))]
     pub(super) seed: Option<u64>,
     /// Workloads by name, comma separated [default: all, quick: a part]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -87,7 +87,7 @@ pub struct Args {
     #[arg(long, value_name = "PREFIX", value_parser = prefix, requires = "server_host")]
     pub(super) server_exec: Option<Prefix>,
     /// The address on which they listen there
-    #[arg(long, value_name = "ADDR", requires = "server_exec")]
+    #[arg(long, value_name = "ADDR", value_parser = address, requires = "server_exec")]
     pub(super) server_host: Option<IpAddr>,
     /// Count system calls per request with strace, in a pass of its own behind the blocks
     #[arg(long, conflicts_with = "server_exec")]
@@ -148,12 +148,30 @@ fn budget_seconds(text: &str) -> Result<f64, String> {
 
 fn duration(text: &str, max_s: f64, max: &str) -> Result<f64, String> {
     let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3_600.0)];
-    let parsed = units.iter().find_map(|(unit, factor)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * factor));
+    // Without a unit they are seconds, as elsewhere.
+    let with_unit =
+        units.iter().find_map(|(unit, factor)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * factor));
+    let parsed = with_unit.or_else(|| text.parse().ok());
     match parsed {
         Some(seconds) if (0.001..=max_s).contains(&seconds) => Ok(seconds),
         Some(_) => Err(format!("must be between 1ms and {max}")),
-        None => Err("expected a number and a unit, such as 500ms, 1.5s or 30m".to_owned()),
+        None => Err("expected a duration, such as 500ms, 1.5s or 30m".to_owned()),
     }
+}
+
+/// A whole number of the range; `example` is one.
+pub(super) fn whole<T: Copy + Display + FromStr + PartialOrd>(
+    text: &str,
+    range: RangeInclusive<T>,
+    example: &str,
+) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number
+        .ok_or_else(|| format!("expected a whole number from {} to {}, such as {example}", range.start(), range.end()))
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| "expected an IP address, such as 10.0.0.2".to_owned())
 }
 
 #[cfg(test)]
@@ -179,11 +197,30 @@ mod tests {
     }
 
     #[test]
-    fn durations_have_units() {
+    fn durations_have_units_or_are_seconds() {
         assert_eq!(seconds("1500ms"), Ok(1.5));
         assert_eq!(seconds("2m"), Ok(120.0));
         assert_eq!(budget_seconds("2h"), Ok(7_200.0));
         assert!(seconds("2h").is_err());
-        assert!(seconds("5").is_err() && seconds("0s").is_err() && seconds("-1s").is_err() && seconds("nans").is_err());
+        assert_eq!(seconds("5"), Ok(5.0));
+        assert!(
+            seconds("5x").is_err()
+                && seconds("0").is_err()
+                && seconds("0s").is_err()
+                && seconds("-1s").is_err()
+                && seconds("nans").is_err()
+        );
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_explained_with_an_example() {
+        assert_eq!(whole("7", 1..=1_000_u32, "7"), Ok(7));
+        for text in ["0", "1001", "many", "1.5", ""] {
+            assert_eq!(
+                whole(text, 1..=1_000_u32, "7").unwrap_err(),
+                "expected a whole number from 1 to 1000, such as 7"
+            );
+        }
+        assert!(address("host").unwrap_err().contains("10.0.0.2"));
     }
 }

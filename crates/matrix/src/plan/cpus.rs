@@ -20,7 +20,7 @@ impl CpuList {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             match (first.trim().parse::<usize>(), last.trim().parse::<usize>()) {
                 (Ok(first), Ok(last)) if first <= last && last < 4096 => cpus.extend(first..=last),
-                _ => return Err(usage(format!("`{text}` is not a list of CPUs such as 0,2-3"))),
+                _ => return Err(usage(format!("`{text}`: expected CPUs, such as 0 or 0,2-3"))),
             }
         }
         cpus.sort_unstable();

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use results::{Role, Setup};
 
-use crate::plan::{order, subjects::Subject, warm_up};
+use crate::plan::{order, spec::RunSpec, subjects::Subject, warm_up};
 
-/// Starting, connecting and stopping, for the estimate of a run's time.
-const VISIT_OVERHEAD_S: f64 = 0.15;
+/// Starting a server and a generator, connecting, stopping and reading /proc, for the estimate of a run's time.
+const VISIT_OVERHEAD_S: f64 = 0.25;
 
 /// Planned visits and about how many seconds they take.
 pub(crate) fn estimate(subject: &Subject, setup: &Setup) -> (usize, f64) {
@@ -23,9 +23,10 @@ pub(crate) fn block(subject: &Subject, setup: &Setup, slice_s: f64) -> (usize, f
         setup.selected().filter(|(cell, workload)| setup.why_not(&cell.id, &workload.name).is_none())
     {
         let preload_s = if cell.role == Role::Null { 0.0 } else { subject.preload_s(workload) };
+        let blocks = if subject.preload_only_checks() { f64::from(setup.blocks) } else { 1.0 };
         let load_s = subject.load_s(workload, slice_s, warm_up::usual_s(setup, workload));
         visits += 1;
-        seconds += load_s + VISIT_OVERHEAD_S + preload_s;
+        seconds += load_s + VISIT_OVERHEAD_S + preload_s / blocks;
     }
     (visits, seconds)
 }
@@ -50,7 +51,18 @@ pub(crate) fn list(subject: &Subject, setup: &Setup) -> String {
 
 /// `--list` of every matrix.
 pub(crate) fn lists(matrices: &[(&Subject, &Setup)]) -> String {
-    matrices.iter().map(|(subject, setup)| list(subject, setup)).collect::<Vec<_>>().join("\n")
+    let mut text = matrices.iter().map(|(subject, setup)| list(subject, setup)).collect::<Vec<_>>().join("\n");
+    if matrices.len() > 1 {
+        text += &format!("\n{}\n", all(matrices.iter().copied()));
+    }
+    text
+}
+
+/// Returns visits and time of all matrices in words, repeats of flagged visits apart.
+pub(crate) fn all<'a>(matrices: impl Iterator<Item = (&'a Subject, &'a Setup)>) -> String {
+    let estimates = matrices.map(|(subject, setup)| estimate(subject, setup));
+    let (visits, seconds) = estimates.fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    format!("{visits} visits, about {}", minutes(seconds))
 }
 
 /// Text of `--dry-run`: how the plans came about, and every visit in its order: the matrices take turns, block by block.
@@ -77,6 +89,23 @@ pub(crate) fn dry_run(matrices: &[(&Subject, &Setup)]) -> String {
     text
 }
 
+/// Returns what a run is going to do, before anything is built: the servers are not there yet to be asked for their back ends.
+pub(crate) fn announcement(spec: &RunSpec) -> String {
+    let servers: Vec<&str> = spec.subjects.iter().map(|own| own.subject.server()).collect();
+    let build = if spec.session.is_built {
+        String::new()
+    } else {
+        format!("builds {} and loadgen (some minutes the first time), then ", servers.join(", "))
+    };
+    let limit = spec.session.ends_within_s.map_or_else(
+        || "says how long they take, and measures".to_owned(),
+        |limit_s| format!("measures for at most {}", minutes(limit_s)),
+    );
+    let kind =
+        if spec.is_quick { "a quick run, which shows large differences and does not rank" } else { "a full run" };
+    format!("bench-matrix: {kind}; {build}{limit}")
+}
+
 fn total(subject: &Subject, setup: &Setup) -> String {
     let (visits, seconds) = estimate(subject, setup);
     format!("{visits} visits in {} blocks, about {}\n", setup.blocks, minutes(seconds))
@@ -101,7 +130,7 @@ mod tests {
         let text = list(&subjects::SUBJECTS[0], &setup);
         assert_eq!(text.lines().count(), 6 * 2 + 1);
         assert!(text.contains("n/a: no reason") && text.contains("reference"));
-        assert!(text.ends_with("33 visits in 3 blocks, about 1 min 11 s\n"), "{text}");
+        assert!(text.ends_with("33 visits in 3 blocks, about 1 min 14 s\n"), "{text}");
     }
 
     #[test]

@@ -30,14 +30,15 @@ const RETRIES: u32 = 2;
 
 /// Builds what is measured and what measures, with the output shown, and returns where it lies.
 pub(crate) fn build(subjects: &[&Subject], profile: &str) -> Result<PathBuf> {
-    let mut command = cargo();
-    command.args(["build", "--profile", profile]);
-    // By binary: the package `zerocopy` shares its name with one that others of ours depend on, which makes `-p` ambiguous.
-    for program in programs(subjects) {
-        command.args(["--bin", program]);
-    }
-    run_shown(&mut command)?;
+    run_shown(cargo().args(build_arguments(subjects, profile)))?;
     Ok(workspace::metadata()?.target_directory.join(profile_directory(profile)))
+}
+
+/// Returns cargo's arguments for that.
+pub(crate) fn build_arguments(subjects: &[&Subject], profile: &str) -> Vec<String> {
+    // By binary: the package `zerocopy` shares its name with one that others of ours depend on, which makes `-p` ambiguous.
+    let programs = programs(subjects).into_iter().flat_map(|program| ["--bin", program]);
+    ["build", "--profile", profile].into_iter().chain(programs).map(str::to_owned).collect()
 }
 
 /// Returns the directory of what was built before.
@@ -136,7 +137,7 @@ fn setups(
         let max_warmup_s = warm_up::of_subject(spec.max_warmup_s, cells.subject, spec.remote.is_some());
         let timing = spec.placement.timing(pace.slice_s, spec.warmup_s, max_warmup_s);
         let workloads =
-            subjects::select_with(cells.subject, &accepted, &timing, spec.is_quick, |own| spec.variants.of(own));
+            subjects::select_with(cells.subject, &accepted, &timing, own.is_scaled_down, |own| spec.variants.of(own));
         if workloads.is_empty() {
             continue;
         }
@@ -206,7 +207,7 @@ fn setup(
         command: shown_command(std::env::args().skip(1), spec.seed.is_none().then_some(seed)),
         quick: spec.is_quick,
         seed,
-        blocks: pace.blocks,
+        blocks: own.blocks(pace.blocks, spec),
         slice_s: pace.slice_s,
         warmup_s: spec.warmup_s,
         max_warmup_s: warm_up::of_subject(spec.max_warmup_s, subject, spec.remote.is_some()),

@@ -24,8 +24,11 @@ use crate::{
     usage,
 };
 
-const QUICK: Defaults = Defaults { blocks: 3, slice_s: 0.5, warmup_s: 0.3 };
+const QUICK: Defaults = Defaults { blocks: 3, slice_s: 0.3, warmup_s: 0.2 };
 const FULL: Defaults = Defaults { blocks: 7, slice_s: 1.5, warmup_s: 0.5 };
+
+/// Time in which a quick run of everything ends: on a machine that is slower than expected it makes fewer blocks.
+const QUICK_WITHIN_S: f64 = 285.0;
 
 struct Defaults {
     blocks: u32,
@@ -94,6 +97,8 @@ pub(crate) struct SubjectSpec {
     pub(crate) filter: Option<Expression>,
     /// Names of the workloads that were asked for; perhaps none.
     pub(crate) workloads: Vec<String>,
+    /// True if workloads are scaled down: in a quick run, but where figures from elsewhere are quoted beside ours.
+    pub(crate) is_scaled_down: bool,
     pub(crate) peers: Vec<&'static dyn Peer>,
 }
 
@@ -105,7 +110,10 @@ pub(crate) struct ResumeSpec {
 
 /// Options of making visits, which are no part of the plan: a resumed run may have others.
 pub(crate) struct SessionSpec {
+    /// The plan is chosen to fit into it.
     pub(crate) time_budget_s: Option<f64>,
+    /// Time after which no block is begun that would not end in it.
+    pub(crate) ends_within_s: Option<f64>,
     /// True if what is measured has been built before.
     pub(crate) is_built: bool,
     pub(crate) is_forced: bool,
@@ -211,8 +219,18 @@ impl SubjectSpec {
             preset_part,
             filter: filter.map(|text| filter::parse(&text)).transpose()?,
             workloads: names(subject, args).filter(is_wanted).collect(),
+            is_scaled_down: args.quick && preset_part.is_none_or(|part| part.quotes.is_none()),
             peers: subject.peers().iter().copied().filter(is_named).collect(),
         })
+    }
+}
+
+impl SubjectSpec {
+    /// Number of blocks: those of the preset, where it has a number of its own and nobody asked for another.
+    pub(crate) fn blocks(&self, usual: u32, spec: &RunSpec) -> u32 {
+        let own =
+            self.preset_part.and_then(|part| part.blocks).map(|[full, quick]| if spec.is_quick { quick } else { full });
+        own.filter(|_| spec.pace.blocks.is_none() && spec.session.time_budget_s.is_none()).unwrap_or(usual)
     }
 }
 
@@ -225,8 +243,12 @@ impl SessionSpec {
         if let Some(name) = &args.baseline {
             baseline::find(name)?;
         }
+        let is_plain =
+            args.preset.is_none() && args.workload.is_empty() && args.blocks.is_none() && args.slice.is_none();
+        let quick_s = (args.quick && is_plain).then_some(QUICK_WITHIN_S);
         Ok(Self {
             time_budget_s: args.time_budget,
+            ends_within_s: args.time_budget.or(quick_s),
             is_built: args.no_build,
             is_forced: args.force,
             save_baseline: args.save_baseline.clone(),

@@ -32,7 +32,7 @@ impl Sweep {
         let mut fixed = Vec::new();
         for text in fix {
             let Ok(Expression::Term(term @ Written { relation: Relation::Is, .. })) = filter::parse(text) else {
-                return Err(usage(format!("--fix `{text}`: expected dimension=value")));
+                return Err(usage(format!("--fix `{text}`: expected dimension=value, such as store=std")));
             };
             known("--fix", &term.key)?;
             if vary.contains(&term.key) {

@@ -7,24 +7,27 @@ use clap::Args;
 use results::{Arrivals, Workload};
 
 use crate::{
-    plan::subjects::{OPEN_FRACTION, Subject, VARIANT_MARK},
+    plan::{
+        args::whole,
+        subjects::{OPEN_FRACTION, Subject, VARIANT_MARK},
+    },
     usage,
 };
 
 /// Suffix of a rate that is a share of the capacity.
 const TIMES: char = 'x';
-const CONNECTIONS_MAX: i64 = 1_000_000;
-const PIPELINE_MAX: i64 = 10_000;
+const CONNECTIONS_MAX: u32 = 1_000_000;
+const PIPELINE_MAX: u32 = 10_000;
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Variants {
     /// Every workload with so many connections instead of its own, several: each of them; `get-128B-c64@c256`
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "preset",
-        value_parser = clap::value_parser!(u32).range(1..=CONNECTIONS_MAX))]
+        value_parser = |text: &str| whole(text, 1..=CONNECTIONS_MAX, "256"))]
     conns: Vec<u32>,
     /// … with so many requests outstanding on each connection; `get-128B-c64@P4`
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "preset",
-        value_parser = clap::value_parser!(u32).range(1..=PIPELINE_MAX))]
+        value_parser = |text: &str| whole(text, 1..=PIPELINE_MAX, "16"))]
     pipeline: Vec<u32>,
     /// Open loops at this load: a share of the reference's capacity, or requests per second; 0.3x,0.7x or 20000
     /// [default: 0.5x]
@@ -49,7 +52,9 @@ impl FromStr for Rate {
             None => (text, Self::PerSecond),
         };
         let number = number.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
-        number.map(kind).ok_or_else(|| "not a share like 0.5x, or requests per second like 20000".to_owned())
+        number.map(kind).ok_or_else(|| {
+            "expected a share of the capacity, such as 0.5x, or requests per second, such as 20000".to_owned()
+        })
     }
 }
 

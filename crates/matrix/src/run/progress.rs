@@ -34,7 +34,7 @@ impl Progress {
         let done = visits.iter().flatten().filter(|visit| visit.attempt == 1).count() as u64;
         let bar = stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(planned), ProgressDrawTarget::stderr_with_hz(4));
-            let template = "{bar:24} {pos}/{len} · {msg} · ETA {eta}";
+            let template = "{bar:24} {pos}/{len} · {eta} left · {wide_msg}";
             bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
             // Visits of an earlier run say nothing about the speed of this one.
             let bar = bar.with_position(done);
@@ -56,12 +56,8 @@ impl Progress {
 
     pub(crate) fn begin(&self, block: u32, cell: &Cell, workload: &Workload, attempt: u32) {
         if let Some(bar) = &self.bar {
-            let again = if attempt > 1 { " again" } else { "" };
-            let mut words = vec![format!("block {}/{}", block + 1, self.blocks)];
-            words.push(format!("{} {}{again}", cell.id, workload.name));
-            words.extend(Some(self.last.borrow().clone()).filter(|last| !last.is_empty()));
-            words.extend((self.flagged.get() > 0).then(|| format!("flagged {}", self.flagged.get())));
-            bar.set_message(words.join(" · "));
+            let place = format!("block {}/{}", block + 1, self.blocks);
+            bar.set_message(message(&place, &self.last.borrow(), self.flagged.get(), cell, workload, attempt));
         }
     }
 
@@ -71,7 +67,7 @@ impl Progress {
         }
         self.made.set(self.made.get() + 1);
         self.flagged.set(self.flagged.get() + u32::from(!visit.valid));
-        self.last.replace(figures(visit).join(" "));
+        self.last.replace(line(visit));
         let line = line(visit);
         match &self.bar {
             Some(bar) => {
@@ -87,6 +83,16 @@ impl Progress {
             }
         }
     }
+}
+
+/// Figures stand behind the cell and workload that they belong to; what runs now has none yet.
+fn message(place: &str, last: &str, flagged: u32, cell: &Cell, workload: &Workload, attempt: u32) -> String {
+    let again = if attempt > 1 { " again" } else { "" };
+    let mut words = vec![place.to_owned()];
+    words.extend((!last.is_empty()).then(|| last.to_owned()));
+    words.push(format!("now {} {}{again}", cell.id, workload.name));
+    words.extend((flagged > 0).then(|| format!("{flagged} flagged")));
+    words.join(" · ")
 }
 
 /// Estimates the time of the visits to come, if they take as long as those of this session.
@@ -137,6 +143,16 @@ mod tests {
         assert_eq!(line(&visit), "http-server/epoll closed 250.0 k/s 4.00 µs noisy did not stop");
         visit.measured = None;
         assert_eq!(figures(&visit), [""; 0]);
+    }
+
+    #[test]
+    fn figures_stand_behind_the_cell_that_they_belong_to() {
+        let setup = samples::setup();
+        let now = |last: &str| message("block 1/3", last, 2, &setup.cells[1], &setup.workloads[1], 2);
+        let (cell, workload) = (&setup.cells[1].id, &setup.workloads[1].name);
+        assert_eq!(now(""), format!("block 1/3 · now {cell} {workload} again · 2 flagged"));
+        let last = line(&samples::visit());
+        assert_eq!(now(&last), format!("block 1/3 · {last} · now {cell} {workload} again · 2 flagged"));
     }
 
     #[test]

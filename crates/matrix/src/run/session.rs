@@ -36,7 +36,7 @@ pub(crate) struct Session<'a> {
     pub(crate) servers: &'a [Cells],
     pub(crate) bench: &'a Bench,
     /// Counts from here, not from when an interrupted run began.
-    pub(crate) time_budget: Option<Duration>,
+    pub(crate) ends_within: Option<Duration>,
 }
 
 /// Reason that no more visits are made.
@@ -66,7 +66,7 @@ impl Session<'_> {
                 ExitCode::from(EXIT_INTERRUPTED)
             }
             End::OutOfTime => {
-                eprintln!("the time budget holds no further block; for more: {again}");
+                eprintln!("stopped in time: another block would take too long; for more: {again}");
                 ExitCode::SUCCESS
             }
             End::Complete if has_failed => ExitCode::from(EXIT_INCOMPLETE),
@@ -84,7 +84,7 @@ impl Session<'_> {
         while let Some((next, due)) = order::next_of_run(self.manifest, &self.visits, turn) {
             if next.block > turn.block && !is_first {
                 blocks_made += 1;
-                if self.time_budget.is_some_and(|budget| !fits(budget, began.elapsed(), blocks_made)) {
+                if self.ends_within.is_some_and(|limit| !fits(limit, began.elapsed(), blocks_made)) {
                     return Ok(End::OutOfTime);
                 }
             }

@@ -1,6 +1,8 @@
 //! One visit: a fresh server, one run of the generator, and what both and the machine did meanwhile.
 
 use std::{
+    cell::RefCell,
+    collections::BTreeSet,
     ffi::OsString,
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     path::PathBuf,
@@ -44,6 +46,8 @@ pub(crate) struct Bench {
     /// Directory in which the generator leaves its histograms, if they are wanted.
     pub(crate) histograms: Option<PathBuf>,
     pub(crate) interrupts: Interrupts,
+    /// Cells and workloads of which answers have been checked, where once is enough.
+    pub(crate) checked: RefCell<BTreeSet<(String, String)>>,
 }
 
 /// Outcome of a visit.
@@ -68,7 +72,7 @@ impl Bench {
         let (began, mut ready_s) = (Instant::now(), None);
         let outcome = self.start_server(cells, cell, workload, &[]).and_then(|(mut server, address)| {
             ready_s = Some(began.elapsed().as_secs_f64());
-            let load = self.fill_and_load(cells, cell.role, workload, &server, &address);
+            let load = self.fill_and_load(cells, cell, workload, &server, &address);
             let load = load.map_err(|error| match server.how_it_ended() {
                 Some(end) => error.context(end),
                 None => error,
@@ -146,13 +150,18 @@ impl Bench {
     fn fill_and_load(
         &self,
         cells: &Cells,
-        role: Role,
+        cell: &Cell,
         workload: &Workload,
         server: &Process,
         address: &str,
     ) -> Result<Option<Loaded>> {
         let load_s = cells.subject.load_s(workload, self.timing.slice_s, self.timing.longest_warmup_s());
-        let Some(bytes_per_key) = self.fill(cells, role, workload, server, address)? else { return Ok(None) };
+        let role = cell.role;
+        let key = (cell.id.clone(), workload.name.clone());
+        let is_checked = cells.subject.preload_only_checks() && self.checked.borrow().contains(&key);
+        let filled = if is_checked { Some(None) } else { self.fill(cells, role, workload, server, address)? };
+        let Some(bytes_per_key) = filled else { return Ok(None) };
+        self.checked.borrow_mut().insert(key);
         let mut arguments = match &self.machine {
             Machine::Here => self.load_arguments(cells, role, workload, address, server),
             // The generator cannot see the process, so its CPU time is read before and after the run: the warm-up is a

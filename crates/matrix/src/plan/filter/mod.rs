@@ -19,6 +19,9 @@ pub(crate) use self::{
 };
 use crate::usage;
 
+/// Shown with whatever cannot be read.
+const EXAMPLE: &str = "--filter 'server=kvcache & driver=epoll|uring'";
+
 /// Products that a filter may come to; alternatives multiply.
 const PRODUCTS_MAX: usize = 256;
 
@@ -65,7 +68,7 @@ impl Filter {
 
     /// Checks against what exists, so that a misspelt name is an error and not an empty run, and multiplies out.
     pub(crate) fn of(expression: &Expression, vocabulary: &Vocabulary) -> Result<Self> {
-        let products = products(expression, false, vocabulary).map_err(|why| usage(format!("filter {why}")))?;
+        let products = products(expression, false, vocabulary).map_err(|why| usage(format!("--filter {why}")))?;
         Ok(Self { products })
     }
 
@@ -81,7 +84,7 @@ impl Filter {
 
 /// The expression alone; names are not checked.
 pub(crate) fn parse(text: &str) -> Result<Expression> {
-    parser::parse(text).map_err(|why| usage(format!("filter {why}")))
+    parser::parse(text).map_err(|why| usage(format!("--filter {why}; such as {EXAMPLE}")))
 }
 
 impl Product {

@@ -80,7 +80,7 @@ impl<'a> Parser<'a> {
             return if self.take(")") { Ok(inner) } else { Err(format!("`{}`: expected `)`", self.rest.trim_start())) };
         }
         let before = self.rest;
-        let key = self.word().ok_or_else(|| format!("`{}`: expected key=value", before.trim()))?;
+        let key = self.word().ok_or_else(|| format!("`{}`: expected a key and a value", before.trim()))?;
         if let Some(relation) = self.relation() {
             return Ok(Expression::Term(Written { key, relation, patterns: self.patterns()? }));
         }
@@ -90,7 +90,7 @@ impl<'a> Parser<'a> {
         }
         // One word alone is more likely an unfinished term than a server.
         if segments.len() == 1 {
-            Err(format!("`{}`: expected key=value", segments[0]))
+            Err(format!("`{}`: expected `=` and a value behind it", segments[0]))
         } else {
             Ok(Expression::Path(segments))
         }

@@ -102,13 +102,14 @@ fn unknown_names_are_usage_errors_with_the_nearest_valid_one() {
         ("drivr=uring", "did you mean `driver`?"),
         ("driver=uring|epol", "did you mean `epoll`?"),
         ("not (server=kvcache or driver!=epol)", "did you mean `epoll`?"),
-        ("workload=put*", "did you mean `get-"),
-        ("driver", "expected key=value"),
-        ("", "expected key=value"),
+        ("workload=put*", "no workload `put*`; there are get-128B-c64, "),
+        ("driver", "expected `=` and a value behind it"),
+        ("", "expected a key and a value"),
         ("(driver=epoll", "expected `)`"),
         ("driver=epoll)", "expected `and`, `or` or the end"),
         ("driver=epoll workload=get*", "expected `and`, `or` or the end"),
         ("driver=", "expected a value"),
+        ("driver=", "such as --filter 'server=kvcache"),
     ] {
         let error = parse(text).unwrap_err();
         assert!(error.is::<crate::UsageError>());

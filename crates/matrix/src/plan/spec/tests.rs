@@ -34,7 +34,7 @@ fn quick_sets_defaults_and_explicit_flags_win() {
         let pace = without_budget(spec.pace);
         (pace.blocks, pace.slice_s, spec.warmup_s)
     };
-    assert_eq!(pace(&["--quick", "--slice", "0.2s"]), (3, 0.2, 0.3));
+    assert_eq!(pace(&["--quick", "--slice", "0.2s"]), (3, 0.2, 0.2));
     assert_eq!(pace(&[]), (7, 1.5, 0.5));
     let many = "conns-9000".to_owned();
     assert!(!workloads(&["--quick"]).contains(&many) && workloads(&[]).contains(&many));
@@ -133,4 +133,36 @@ fn a_remote_is_a_command_and_an_address() {
     let spec = spec(&["--server-exec", "ip netns exec ns1", "--server-host", "::1"]).unwrap();
     let remote = spec.remote.unwrap();
     assert_eq!((remote.prefix.join("|"), remote.host.to_string()), ("ip|netns|exec|ns1".into(), "::1".into()));
+}
+
+#[test]
+fn a_quick_run_of_everything_has_time_for_its_repeats() {
+    let spec = spec(&["--quick"]).unwrap();
+    let repeats_s: f64 = spec.subjects.iter().map(|own| own.subject.quick_retry_budget_s()).sum();
+    let limit_s = spec.session.ends_within_s.unwrap();
+    assert!(repeats_s <= limit_s && limit_s < 300.0, "{repeats_s} of {limit_s} s");
+    for own in &spec.subjects {
+        let workloads = own.subject.workloads(true);
+        let quick: Vec<_> = workloads.iter().filter(|workload| own.workloads.contains(&workload.name)).collect();
+        assert!(!quick.is_empty());
+        assert!(quick.iter().all(|workload| !workload.is_open()), "a calibration would come before the first visit");
+    }
+    for more in [&["--blocks", "9"][..], &["--slice", "2s"], &["--preset", "seeds"], &["--workload", "get-P1"]] {
+        let words = [&["--quick"], more].concat();
+        assert_eq!(self::spec(&words).unwrap().session.ends_within_s, None, "{more:?}: the user's choice");
+    }
+}
+
+#[test]
+fn what_stands_beside_quoted_figures_has_their_size() {
+    for (words, is_scaled_down) in [(&["--quick", "--preset", "seeds"][..], false), (&["--quick"], true), (&[], false)]
+    {
+        let spec = spec(words).unwrap();
+        assert!(spec.subjects.iter().all(|own| own.is_scaled_down == is_scaled_down), "{words:?}");
+    }
+    let mq = |words: &[&str]| {
+        let spec = spec(&[&["--preset", "seeds", "--servers", "mq-server"], words].concat()).unwrap();
+        spec.subjects[0].blocks(7, &spec)
+    };
+    assert_eq!((mq(&[]), mq(&["--quick"]), mq(&["--blocks", "7"])), (3, 1, 7));
 }

@@ -8,7 +8,7 @@ use crate::plan::peers::caches;
 
 const KEY_BYTES: u64 = 16;
 /// Divisor of the number of keys in a quick run.
-const QUICK_KEYS_DIVISOR: u32 = 5;
+const QUICK_KEYS_DIVISOR: u32 = 10;
 /// Divisor of the bytes of all keys and values, for the limit under eviction, overhead included.
 const LIMIT_DIVISOR: u64 = 4;
 /// Keys stored under eviction, in numbers of keys: they are chosen by chance.
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(
             workload("workflow-P100", true).command,
             format!(
-                "loadgen kv -t 1 -c 50 -d 500ms --warmup 300ms {common} --protocol us --keys 200000 --value-size 12 --workload workflow ADDR"
+                "loadgen kv -t 1 -c 50 -d 500ms --warmup 300ms {common} --protocol us --keys 100000 --value-size 12 --workload workflow ADDR"
             )
         );
         let workload = workload("get-P1", false);

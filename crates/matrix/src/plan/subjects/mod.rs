@@ -134,6 +134,11 @@ trait Load: Sync {
     /// Returns the generator's arguments that store the keys of a workload that has some, or check its documents.
     fn preload_arguments(&self, server: &Server, spec: &Spec, target: &Target<'_>, timing: &Timing) -> Vec<String>;
 
+    /// True if it only checks answers and leaves the server as it is: once for each cell is enough, not before every visit.
+    fn preload_only_checks(&self) -> bool {
+        false
+    }
+
     /// Estimates the time that this takes.
     fn preload_s(&self, server: &Server, spec: &Spec, workload: &Workload) -> f64;
 }
@@ -292,6 +297,10 @@ impl Subject {
     pub(crate) fn preload_arguments(&self, target: &Target<'_>, timing: &Timing) -> Vec<String> {
         let spec = self.spec(&target.workload.name);
         spec.map_or_else(Vec::new, |spec| self.load.preload_arguments(self.descriptor, spec, target, timing))
+    }
+
+    pub(crate) fn preload_only_checks(&self) -> bool {
+        self.load.preload_only_checks()
     }
 
     pub(crate) fn preload_s(&self, workload: &Workload) -> f64 {
