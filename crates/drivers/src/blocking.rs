@@ -9,31 +9,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Now, Peer, Protocol, Session};
+use proto::{Peer, Protocol, Session};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use sys::socket;
 
 use crate::{
-    Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, Listeners, MemoryPath, PipePath,
-    ReadBuffer, Serving, Shutdown, Wait,
+    Config, ConnectionModel, Descriptor, Driver, Listeners, ReadBuffer, Serving, Shutdown, Wait,
     accept::{Accepted, Acceptor, ConnectionLimit, ConnectionPermit, EXHAUSTED_PAUSE},
     clock,
     closing::end_output,
     counters::{Tally, ThreadCounters},
     pipes::Pipes,
-    write::write_front,
+    shutdown::Registration,
+    write::write_front_once,
 };
 
 /// Timeout of blocked calls, so that deadlines are seen without a system call per request to set them.
 const TICK: Duration = Duration::from_secs(1);
 /// Timeout of writes: few of them block, and a stalled reader should not be waited for much longer than asked.
 const WRITE_TICK: Duration = Duration::from_millis(250);
-/// While others wait, a peer that has not sent anything keeps its place for this time, counted from when it was
-/// accepted: it may be about to. Time spent in a queue is part of it, which makes a long queue of silent peers a
-/// short wait: those that come to its head have mostly used theirs up, and are only looked at.
+/// Timeout of reads while others wait: a peer that has nothing to say when its turn comes delays them by no more.
+const CONTENDED_TICK: Duration = Duration::from_millis(4);
+/// While others wait, a peer that has not sent anything is closed after this time, counted from when it was accepted:
+/// it may be about to send.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
-/// No read waits for less, however little of that is left.
-const READ_TICK_MIN: Duration = Duration::from_millis(1);
+/// While others wait, a peer that has been answered and says nothing more is closed after this time.
+const IDLE_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Blocking;
 
@@ -41,18 +42,10 @@ impl Driver for Blocking {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "blocking",
         about: "a thread per connection, plain blocking calls",
-        io: IoModel::Readiness,
         connection: ConnectionModel::Thread,
-        default_workers: DefaultWorkers::None,
-        listener_per_thread: false,
-        batches: false,
         waits_in: Wait::Recv,
         reads_into: ReadBuffer::Session,
-        sends_memory: MemoryPath::Send,
-        sends_files: FilePath::Sendfile,
-        sends_pipes: PipePath::Splice,
-        registers_memory: false,
-        needs: None,
+        ..Descriptor::PLAIN_CALLS
     };
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
@@ -62,7 +55,11 @@ impl Driver for Blocking {
         thread::scope(|scope| {
             accept_on_threads(listeners, config, shutdown, protocol.refusal(), |connection| {
                 let ours = Arc::clone(&connection);
-                let serve = move || serve_connection(&ours, protocol, config, shutdown, counters, TICK, || false);
+                let serve = move || {
+                    let mut server = Server::new(protocol, config, shutdown, counters, TICK, || false);
+                    let mut connection = server.open(ours);
+                    while server.serve(&mut connection) == Next::Wait {}
+                };
                 // A shortage of threads does not end the connections that have one.
                 thread::Builder::new().spawn_scoped(scope, serve).map(drop).map_err(|_| connection)
             })
@@ -130,7 +127,7 @@ pub(crate) fn accept_on_threads(
                     if let Err(connection) = start(Arc::new(connection)) {
                         acceptor.refuse_admitted(&connection.socket, &mut tally);
                     }
-                    // Only now, so that each connection counts once, as let in or as turned away.
+                    // Only now, so that each connection counts once, as accepted or as refused.
                     tally.publish(&counters);
                 }
                 Ok(Accepted::Skipped | Accepted::Empty) => tally.publish(&counters),
@@ -143,144 +140,183 @@ pub(crate) fn accept_on_threads(
     })
 }
 
-/// Serves one connection to its end. Blocked calls return every `tick`. While `is_contended`, others wait for this
-/// thread, so an idle peer has to go, after one tick if it has been answered before.
-pub(crate) fn serve_connection<P: Protocol>(
-    connection: &Arc<AcceptedConnection>,
-    protocol: &P,
-    config: &Config,
-    shutdown: &Shutdown,
-    counters: &ThreadCounters,
-    tick: Duration,
-    is_contended: impl Fn() -> bool,
-) {
-    let _registered = shutdown.register(ThreadWaker::Reading(Arc::clone(connection)).waker());
-    if shutdown.is_draining() {
-        socket::shutdown_read(connection.socket.as_fd());
-    }
-    let peer = Peer::new(connection.socket.as_fd(), connection.front_end);
-    let session = Session::new(protocol, peer, config.limits, clock::now());
-    let pipes = Pipes::of_connection(&config.scratch_pipes);
-    let mut conversation = Connection {
-        socket: &connection.socket,
-        session,
-        protocol,
-        pipes,
-        tick,
-        is_contended,
-        read_tick: Duration::ZERO,
-        quiet_since: connection.since,
-        has_answered: false,
-        tally: Tally::default(),
-    };
-    // A broken connection is the peer's affair; nothing to report.
-    let _ = conversation.run(counters);
-    conversation.tally.0.closed += 1;
-    conversation.tally.publish(counters);
-}
-
-struct Connection<'a, P: Protocol, G> {
-    socket: &'a OwnedFd,
+/// A connection and its conversation with the protocol, which may go from one thread to another between two turns.
+pub(crate) struct Connection<P: Protocol> {
+    accepted: Arc<AcceptedConnection>,
     session: Session<P>,
-    protocol: &'a P,
     pipes: Pipes,
-    tick: Duration,
-    is_contended: G,
     /// Timeout of reads.
     read_tick: Duration,
-    /// The last byte in either direction, or when the connection was let in.
+    /// The last byte in either direction, or when the connection was accepted.
     quiet_since: Instant,
     has_answered: bool,
+    /// The drain ends its input.
+    _registered: Registration,
+}
+
+/// State of a connection after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Another connection's turn; this one has not ended.
+    Wait,
+    Close,
+}
+
+/// A thread that serves one connection at a time.
+pub(crate) struct Server<'a, P, C> {
+    protocol: &'a P,
+    config: &'a Config,
+    shutdown: &'a Shutdown,
+    counters: &'a ThreadCounters,
+    /// Timeout of blocked calls.
+    tick: Duration,
+    /// True while other connections wait for this thread.
+    is_contended: C,
+    waker: Waker,
     tally: Tally,
 }
 
-impl<P: Protocol, G: Fn() -> bool> Connection<'_, P, G> {
-    fn run(&mut self, counters: &ThreadCounters) -> io::Result<()> {
-        self.set_read_tick(self.patience(Instant::now()))?;
-        set_socket_timeout(self.socket, Timeout::Send, Some(self.tick.min(WRITE_TICK)))?;
+impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
+    /// To be called on the thread that serves.
+    pub(crate) fn new(
+        protocol: &'a P,
+        config: &'a Config,
+        shutdown: &'a Shutdown,
+        counters: &'a ThreadCounters,
+        tick: Duration,
+        is_contended: C,
+    ) -> Self {
         let waker = ThreadWaker::Parked(thread::current()).waker();
-        loop {
-            while !self.session.outbox().is_empty() && !self.session.is_aborted() {
-                self.write(&waker)?;
-            }
-            self.session.resume(self.protocol, clock::now());
-            if !self.session.outbox().is_empty() && !self.session.is_aborted() {
-                continue;
-            }
-            end_output(&mut self.session, self.socket.as_fd(), clock::now());
-            if self.session.is_done() {
-                return Ok(());
-            }
-            self.tally.publish(counters);
-            self.read()?;
+        Self { protocol, config, shutdown, counters, tick, is_contended, waker, tally: Tally::default() }
+    }
+
+    /// Begins the conversation.
+    pub(crate) fn open(&self, accepted: Arc<AcceptedConnection>) -> Connection<P> {
+        let registered = self.shutdown.register(ThreadWaker::Reading(Arc::clone(&accepted)).waker());
+        if self.shutdown.is_draining() {
+            socket::shutdown_read(accepted.socket.as_fd());
+        }
+        // Writes that time out see the deadline. A socket that is gone says so when it is read.
+        let _ = set_socket_timeout(&accepted.socket, Timeout::Send, Some(self.tick.min(WRITE_TICK)));
+        let peer = Peer::new(accepted.socket.as_fd(), accepted.front_end);
+        Connection {
+            session: Session::new(self.protocol, peer, self.config.limits, clock::now()),
+            pipes: Pipes::of_connection(&self.config.scratch_pipes),
+            read_tick: Duration::ZERO,
+            quiet_since: accepted.since,
+            has_answered: false,
+            _registered: registered,
+            accepted,
         }
     }
 
-    fn read(&mut self) -> io::Result<()> {
-        let read = socket::recv(self.socket.as_fd(), self.session.recv_space());
+    /// Serves a connection until it ends or, while others wait, until it has had its turn: one read, and all of the
+    /// output that follows.
+    pub(crate) fn serve(&mut self, connection: &mut Connection<P>) -> Next {
+        // A broken connection is the peer's affair; nothing to report.
+        let next = self.exchange(connection).unwrap_or(Next::Close);
+        self.tally.0.closed += u64::from(next == Next::Close);
+        self.tally.publish(self.counters);
+        next
+    }
+
+    fn exchange(&mut self, connection: &mut Connection<P>) -> io::Result<Next> {
+        let mut has_read = false;
+        connection.set_read_tick(self.read_tick())?;
+        loop {
+            while !connection.session.outbox().is_empty() && !connection.session.is_aborted() {
+                self.write(connection)?;
+            }
+            let session = &mut connection.session;
+            session.resume(self.protocol, clock::now());
+            if !session.outbox().is_empty() && !session.is_aborted() {
+                continue;
+            }
+            end_output(session, connection.accepted.socket.as_fd(), clock::now());
+            if session.is_done() {
+                return Ok(Next::Close);
+            }
+            self.tally.publish(self.counters);
+            if has_read && (self.is_contended)() {
+                return Ok(Next::Wait);
+            }
+            self.read(connection)?;
+            has_read = true;
+        }
+    }
+
+    fn read(&mut self, connection: &mut Connection<P>) -> io::Result<()> {
+        let Connection { accepted, session, quiet_since, .. } = connection;
+        let read = socket::recv_once(accepted.socket.as_fd(), session.recv_space());
         let now = clock::now();
         match read {
-            Ok(0) => self.session.end_of_input(),
+            Ok(0) => session.end_of_input(),
             Ok(n) => {
                 // A peer that never pauses in the middle of a request meets its deadline here.
-                if self.session.has_input() {
-                    self.session.tick(self.protocol, now);
+                if session.has_input() {
+                    session.tick(self.protocol, now);
                 }
                 self.tally.0.bytes_in += n as u64;
-                self.quiet_since = now.instant;
-                self.session.received(n, now);
+                *quiet_since = now.instant;
+                session.received(n, now);
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.tick(now)?,
+            Err(error) if is_timeout(&error) => {
+                session.tick(self.protocol, now);
+                if (self.is_contended)() && connection.is_out_of_patience(now.instant) {
+                    connection.session.end_of_input();
+                }
+                connection.set_read_tick(self.read_tick())?;
+            }
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    fn write(&mut self, waker: &Waker) -> io::Result<()> {
-        let wrote = write_front(self.socket.as_fd(), self.session.outbox(), &mut self.pipes);
+    fn write(&mut self, connection: &mut Connection<P>) -> io::Result<()> {
+        let Connection { accepted, session, pipes, .. } = connection;
+        let wrote = write_front_once(accepted.socket.as_fd(), session.outbox(), pipes);
         let now = clock::now();
         match wrote {
             Ok(0) => {
-                if self.session.outbox().poll_reply(waker).is_pending() {
+                if session.outbox().poll_reply(&self.waker).is_pending() {
                     thread::park_timeout(self.tick);
-                    self.session.tick(self.protocol, now);
+                    session.tick(self.protocol, now);
                 }
             }
             Ok(n) => {
                 self.tally.0.bytes_out += n as u64;
-                self.has_answered = true;
-                self.quiet_since = now.instant;
-                self.session.sent(now);
+                session.sent(now);
+                connection.has_answered = true;
+                connection.quiet_since = now.instant;
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.session.tick(self.protocol, now),
+            Err(error) if is_timeout(&error) => session.tick(self.protocol, now),
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Handles a read that timed out.
-    fn tick(&mut self, now: Now) -> io::Result<()> {
-        self.session.tick(self.protocol, now);
-        let patience = self.patience(now.instant);
-        if patience.is_some_and(|left| left.is_zero()) {
-            self.session.end_of_input();
-            return Ok(());
-        }
-        self.set_read_tick(patience)
+    fn read_tick(&self) -> Duration {
+        if (self.is_contended)() { CONTENDED_TICK.min(self.tick) } else { self.tick }
+    }
+}
+
+/// True for a call that came to nothing within its timeout, or was interrupted by a stop of the process: repeated, it
+/// would have all of its timeout again, and a process that is stopped often would never look at a deadline.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+impl<P: Protocol> Connection<P> {
+    /// True if an idle peer has kept its place for long enough while others wait.
+    fn is_out_of_patience(&self, now: Instant) -> bool {
+        let patience = if self.has_answered { IDLE_MAX } else { SILENCE_MAX };
+        self.session.is_quiet() && now.duration_since(self.quiet_since) >= patience
     }
 
-    /// Returns the time for which this peer may keep its place; `None`: as long as it likes.
-    fn patience(&self, now: Instant) -> Option<Duration> {
-        let patience = if self.has_answered { self.tick } else { SILENCE_MAX };
-        let is_idle = self.session.is_quiet() && (self.is_contended)();
-        is_idle.then(|| patience.saturating_sub(now.duration_since(self.quiet_since)))
-    }
-
-    /// Reads return when patience ends, if that is sooner than a tick. Costs a system call only when it changes.
-    fn set_read_tick(&mut self, patience: Option<Duration>) -> io::Result<()> {
-        let read_tick = patience.unwrap_or(self.tick).clamp(READ_TICK_MIN, self.tick);
+    /// Sets the time after which reads return without a byte. Costs a system call only when it changes.
+    fn set_read_tick(&mut self, read_tick: Duration) -> io::Result<()> {
         if read_tick != self.read_tick {
-            set_socket_timeout(self.socket, Timeout::Recv, Some(read_tick))?;
+            set_socket_timeout(&self.accepted.socket, Timeout::Recv, Some(read_tick))?;
             self.read_tick = read_tick;
         }
         Ok(())

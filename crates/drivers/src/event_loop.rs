@@ -127,7 +127,8 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
                 return Ok(());
             }
             match self.poll.poll(&mut events, self.timeout()) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // No events, but perhaps a timer: a process that is stopped often must not begin its sleep anew.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 polled => polled?,
             }
             self.cx.now = clock::now();

@@ -1,64 +1,80 @@
-//! An acceptor, a bounded queue, and workers that each serve one connection at a time.
+//! An acceptor, a queue, and workers that each serve one connection at a time.
+//!
+//! While there are more connections than workers they take turns: one that has been read and answered once goes to the
+//! end of the queue. Otherwise a connection keeps its worker, and the queue is empty.
 
-use std::{collections::VecDeque, io, sync::Arc, thread, time::Duration};
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
 use parking_lot::{Condvar, Mutex};
 use proto::Protocol;
 
 use crate::{
-    ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
-    Wait,
-    blocking::{AcceptedConnection, accept_on_threads, serve_connection},
+    ConnectionModel, DefaultWorkers, Descriptor, Driver, ReadBuffer, Serving, Wait,
+    blocking::{AcceptedConnection, Connection, Next, Server, accept_on_threads},
     join_all,
 };
 
-/// Limit of the connections that wait for a worker; the next one is refused.
-const QUEUE_MAX: usize = 1024;
 /// Workers where nobody asks for another number.
 const WORKERS: usize = 64;
-/// Time after which an idle connection is closed in favour of one that waits.
+/// Timeout of blocked calls: a connection that comes when all workers wait for idle peers waits no longer.
 const TICK: Duration = Duration::from_millis(100);
+/// Interval at which it is logged that connections wait.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct Pool;
 
 impl Driver for Pool {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "pool",
-        about: "an acceptor, a bounded queue, and workers that each serve one connection at a time",
-        io: IoModel::Readiness,
+        about: "an acceptor, a queue, and workers that each serve one connection at a time",
         connection: ConnectionModel::Worker,
         default_workers: DefaultWorkers::Fixed(WORKERS),
-        listener_per_thread: false,
-        batches: false,
         waits_in: Wait::Recv,
         reads_into: ReadBuffer::Session,
-        sends_memory: MemoryPath::Send,
-        sends_files: FilePath::Sendfile,
-        sends_pipes: PipePath::Splice,
-        registers_memory: false,
-        needs: None,
+        ..Descriptor::PLAIN_CALLS
     };
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
-        let queue = Queue::<Arc<AcceptedConnection>>::default();
+        // Bounded by the limit of connections.
+        let queue = Queue::<Turn<P>>::default();
+        let report = Report::default();
         let (protocol, queue) = (&*protocol, &queue);
         thread::scope(|scope| {
             let workers = (0..config.workers).map(|index| {
                 scope.spawn(move || {
                     config.pin_thread(index)?;
                     let counters = config.statistics.register();
-                    while let Some(connection) = queue.pop() {
-                        serve_connection(&connection, protocol, config, shutdown, &counters, TICK, || {
-                            queue.is_short_of_workers()
-                        });
+                    let mut server =
+                        Server::new(protocol, config, shutdown, &counters, TICK, || queue.is_short_of_workers());
+                    while let Some(turn) = queue.pop() {
+                        let mut connection = match turn {
+                            Turn::First(accepted) => Box::new(server.open(accepted)),
+                            Turn::Next(connection) => connection,
+                        };
+                        if server.serve(&mut connection) == Next::Wait {
+                            queue.push(Turn::Next(connection));
+                        }
                     }
                     Ok(())
                 })
             });
             let workers: Vec<_> = workers.collect();
-            let outcome = accept_on_threads(listeners, config, shutdown, protocol.refusal(), |connection| {
-                queue.try_push(connection, QUEUE_MAX)
+            let outcome = accept_on_threads(listeners, config, shutdown, protocol.refusal(), |accepted| {
+                queue.push(Turn::First(accepted));
+                if queue.is_short_of_workers() {
+                    report.say(queue, config.workers);
+                }
+                Ok(())
             });
             queue.close();
             let workers = join_all(workers);
@@ -67,11 +83,35 @@ impl Driver for Pool {
     }
 }
 
+/// A connection in the queue.
+enum Turn<P: Protocol> {
+    First(Arc<AcceptedConnection>),
+    /// One that had a turn, and let others have theirs.
+    Next(Box<Connection<P>>),
+}
+
+/// Says in the log that connections wait for a worker, once in an interval.
+#[derive(Debug, Default)]
+struct Report(Mutex<Option<Instant>>);
+
+impl Report {
+    fn say<T>(&self, queue: &Queue<T>, workers: usize) {
+        let mut said_at = self.0.lock();
+        if said_at.is_none_or(|at| at.elapsed() > REPORT_INTERVAL) {
+            *said_at = Some(Instant::now());
+            let waiting = queue.len();
+            tracing::info!("{waiting} connections wait for one of {workers} workers, which take turns; see --workers");
+        }
+    }
+}
+
 /// First in first out.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     not_empty: Condvar,
+    /// [`State::is_short_of_workers`], to be read without the lock.
+    is_short: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -92,28 +132,18 @@ impl<T> State<T> {
 impl<T> Default for Queue<T> {
     fn default() -> Self {
         let state = Mutex::new(State { items: VecDeque::new(), idle: 0, open: true });
-        Self { state, not_empty: Condvar::new() }
+        Self { state, not_empty: Condvar::new(), is_short: AtomicBool::new(false) }
     }
 }
 
 impl<T> Queue<T> {
     /// For items that something else bounds.
     pub(crate) fn push(&self, item: T) {
-        self.state.lock().items.push_back(item);
-        self.not_empty.notify_one();
-    }
-
-    /// # Errors
-    /// The item, when `len_max` others wait.
-    pub(crate) fn try_push(&self, item: T, len_max: usize) -> Result<(), T> {
         let mut state = self.state.lock();
-        if state.items.len() >= len_max {
-            return Err(item);
-        }
         state.items.push_back(item);
+        self.note(&state);
         drop(state);
         self.not_empty.notify_one();
-        Ok(())
     }
 
     /// `None` once closed and empty.
@@ -122,11 +152,25 @@ impl<T> Queue<T> {
         state.idle += 1;
         self.not_empty.wait_while(&mut state, |state| state.items.is_empty() && state.open);
         state.idle -= 1;
-        state.items.pop_front()
+        let item = state.items.pop_front();
+        self.note(&state);
+        item
+    }
+
+    fn note(&self, state: &State<T>) {
+        let is_short = state.is_short_of_workers();
+        // A line that all threads read is written only when it changes.
+        if self.is_short.load(Relaxed) != is_short {
+            self.is_short.store(is_short, Relaxed);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.state.lock().items.len()
     }
 
     fn is_short_of_workers(&self) -> bool {
-        self.state.lock().is_short_of_workers()
+        self.is_short.load(Relaxed)
     }
 
     pub(crate) fn close(&self) {
@@ -140,14 +184,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_queue_gives_an_item_back() {
+    fn items_leave_in_the_order_of_their_arrival() {
         let queue = Queue::default();
-        assert_eq!((queue.try_push(1, 2), queue.try_push(2, 2)), (Ok(()), Ok(())));
-        assert_eq!((queue.try_push(3, 2), queue.is_short_of_workers()), (Err(3), true));
-        assert_eq!(queue.pop(), Some(1));
-        assert_eq!(queue.try_push(3, 2), Ok(()));
+        (1..=3).for_each(|item| queue.push(item));
+        assert_eq!((queue.pop(), queue.len(), queue.is_short_of_workers()), (Some(1), 2, true));
+        queue.push(1);
         queue.close();
-        assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(2), Some(3), None]);
+        assert_eq!([queue.pop(), queue.pop(), queue.pop(), queue.pop()], [Some(2), Some(3), Some(1), None]);
+        assert!(!queue.is_short_of_workers());
     }
 
     #[test]

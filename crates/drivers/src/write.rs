@@ -16,11 +16,17 @@ pub(crate) const WRITE_MAX: usize = Outbox::WRITE_MAX;
 /// Writes once from the front and returns how much; 0 when there is nothing that can be written now.
 #[inline]
 pub(crate) fn write_front(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) -> io::Result<usize> {
+    transfer::until_uninterrupted(|| write_front_once(socket, outbox, pipes))
+}
+
+/// The same; `Interrupted` when the process was stopped meanwhile, for sockets with a timeout that must not begin anew.
+#[inline]
+pub(crate) fn write_front_once(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) -> io::Result<usize> {
     let more = outbox.has_more_after_memory();
     let n = match outbox.front() {
-        Some(NextWrite::Memory(pieces, count)) => socket::send(socket, &pieces[..count], more)?,
+        Some(NextWrite::Memory(pieces, count)) => socket::send_once(socket, &pieces[..count], more)?,
         Some(NextWrite::File(region)) => {
-            transfer::sendfile(socket, region.file.as_fd(), region.offset, region.len.min(WRITE_MAX as u64))?
+            transfer::sendfile_once(socket, region.file.as_fd(), region.offset, region.len.min(WRITE_MAX as u64))?
         }
         Some(NextWrite::Pipe(_)) => return write_pipe(socket, outbox, pipes),
         Some(NextWrite::Waiting) | None => return Ok(0),
@@ -37,7 +43,7 @@ fn write_pipe(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) ->
         FillOutcome::Filled => {}
         FillOutcome::NoPipe => {
             outbox.fall_back();
-            return write_front(socket, outbox, pipes);
+            return write_front_once(socket, outbox, pipes);
         }
     }
     let n = splice_front(socket, region, followed)?;
@@ -49,5 +55,5 @@ fn write_pipe(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) ->
 fn splice_front(socket: BorrowedFd<'_>, region: &PipeRegion, followed: bool) -> io::Result<usize> {
     let scratch = region.scratch().ok_or(io::ErrorKind::InvalidData)?;
     let len = scratch.filled.min(WRITE_MAX as u64);
-    transfer::splice_out(scratch.pipe.reader.as_fd(), socket, len, followed || len < region.len)
+    transfer::splice_out_once(scratch.pipe.reader.as_fd(), socket, len, followed || len < region.len)
 }

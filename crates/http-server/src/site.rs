@@ -54,7 +54,7 @@ pub struct Site {
 
 impl Site {
     /// # Errors
-    /// `directory` cannot be opened as a directory, or the kernel lacks openat2(2) (`ErrorKind::Unsupported`).
+    /// `directory` cannot be opened as a directory.
     pub fn open(directory: &Path, options: SiteOptions) -> io::Result<Self> {
         Ok(Self {
             cache: PathCache::new(Root::open(directory)?, &options.cache, options.revalidate),

@@ -5,7 +5,7 @@ use std::env;
 use clap::{Arg, Command, error::ErrorKind};
 use sys::listen::Address;
 
-use crate::{Dimension, Invalid, ServiceArgs, ShellArgs, backends};
+use crate::{Dimension, Invalid, ServiceArgs, ShellArgs, backends, usage};
 
 /// The command line of a server on the I/O drivers.
 pub trait Cli: clap::Parser {
@@ -136,8 +136,11 @@ impl<C: Cli> Program for C {
 /// Parses the command line; every flag also reads an environment variable named after the server and the flag, like
 /// `HTTP_SERVER_LISTEN`.
 pub(crate) fn parse<C: Program>() -> C {
-    let mut matches = command::<C>(|variable| env::var_os(variable).is_some()).get_matches();
-    let cli = C::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit());
+    let mut command = command::<C>(|variable| env::var_os(variable).is_some());
+    let arguments: Vec<_> = env::args_os().collect();
+    let matches = command.try_get_matches_from_mut(&arguments);
+    let matches = matches.and_then(|mut matches| C::from_arg_matches_mut(&mut matches));
+    let cli = matches.unwrap_or_else(|error| usage::explain(error, &command, &arguments).exit());
     if let Err(why) = cli.check() {
         C::command().error(ErrorKind::ArgumentConflict, why).exit();
     }

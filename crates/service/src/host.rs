@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use anyhow::{Context, anyhow, bail};
-use drivers::{Config, DriverKind, Listeners, ScratchPipes, Statistics, Unavailable};
+use drivers::{Config, ConnectionModel, DriverKind, Listeners, ScratchPipes, Statistics, Unavailable};
 use proto::Protocol;
 use sys::{listen::Address, registered::Region};
 
@@ -44,7 +44,11 @@ impl Host {
             scratch_pipes: ScratchPipes::default(),
             registered: None,
         };
-        shell.registry().register_collector(Box::new(Connections(config.statistics.clone())));
+        let has_one_each = driver.descriptor().connection == ConnectionModel::Worker;
+        shell.registry().register_collector(Box::new(Connections {
+            statistics: config.statistics.clone(),
+            served_max: has_one_each.then_some(config.workers),
+        }));
         Ok(Self { args, shell, addresses, listen_front_ends, driver, config })
     }
 
@@ -62,7 +66,7 @@ impl Host {
         self.driver
     }
 
-    /// Connections above this are turned away.
+    /// Connections above this are refused.
     pub fn connections_max(&self) -> usize {
         self.config.connections_max
     }

@@ -1,6 +1,6 @@
 //! `--metrics`: a small web server of its own, for Prometheus and for health checks.
 
-use std::{fmt, sync::Arc, thread, time::Duration};
+use std::{fmt, io, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, anyhow};
 use drivers::{Config, DriverKind, Listeners, ScratchPipes, Shutdown, Statistics};
@@ -23,6 +23,18 @@ const CONNECTIONS_MAX: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(90);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Bound socket of the metrics server, which nobody is served on yet.
+pub(crate) struct BoundMetrics(Listeners);
+
+impl BoundMetrics {
+    pub(crate) fn bind(address: &Address) -> anyhow::Result<Self> {
+        let listeners = Listeners::bind(std::slice::from_ref(address), 1);
+        let failed =
+            |(address, why): (Address, io::Error)| anyhow!(why).context(format!("metrics: cannot listen on {address}"));
+        listeners.map(Self).map_err(failed)
+    }
+}
+
 /// A running metrics server; it stops when this is dropped.
 pub(crate) struct Metrics {
     shutdown: Shutdown,
@@ -31,10 +43,11 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Serves from here on, and says so on standard output.
-    pub(crate) fn start(address: &Address, registry: Registry, server: Shutdown) -> anyhow::Result<Self> {
-        let listeners = Listeners::bind(std::slice::from_ref(address), 1);
-        let listeners =
-            listeners.map_err(|(address, why)| anyhow!(why).context(format!("cannot listen on {address}")))?;
+    pub(crate) fn start(
+        BoundMetrics(listeners): BoundMetrics,
+        registry: Registry,
+        server: Shutdown,
+    ) -> anyhow::Result<Self> {
         let bound = listeners.addresses()[0].clone();
         let shutdown = Shutdown::default();
         let (protocol, stop) = (MetricsPage { registry: Mutex::new(registry), server }, shutdown.clone());
@@ -88,15 +101,22 @@ pub fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value:
 
 /// Counters of a driver's threads.
 #[derive(Debug)]
-pub(crate) struct Connections(pub(crate) Statistics);
+pub(crate) struct Connections {
+    pub(crate) statistics: Statistics,
+    /// Connections that are served at a time, where others wait for them to have had their turn.
+    pub(crate) served_max: Option<usize>,
+}
 
 impl Collector for Connections {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let counts = self.0.counts();
+        let counts = self.statistics.counts();
+        let as_gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let waiting = self.served_max.map_or(0, |max| counts.open().saturating_sub(max as u64));
         let encoder = &mut encoder;
-        total(encoder, "connections_accepted", "Connections let in", counts.accepted)?;
-        total(encoder, "connections_refused", "Connections turned away", counts.refused)?;
-        gauge(encoder, "connections_open", "Connections open now", i64::try_from(counts.open()).unwrap_or(i64::MAX))?;
+        total(encoder, "connections_accepted", "Connections accepted", counts.accepted)?;
+        total(encoder, "connections_refused", "Connections refused", counts.refused)?;
+        gauge(encoder, "connections_open", "Connections open now", as_gauge(counts.open()))?;
+        gauge(encoder, "connections_waiting", "Open connections that wait for a worker", as_gauge(waiting))?;
         total(encoder, "received_bytes", "Bytes received", counts.bytes_in)?;
         total(encoder, "sent_bytes", "Bytes sent", counts.bytes_out)
     }
@@ -204,7 +224,7 @@ mod tests {
     #[test]
     fn metrics_and_readiness_are_served() {
         let (server, mut registry) = (Shutdown::default(), Registry::default());
-        registry.register_collector(Box::new(Connections(Statistics::default())));
+        registry.register_collector(Box::new(Connections { statistics: Statistics::default(), served_max: None }));
         let protocol = MetricsPage { registry: Mutex::new(registry), server: server.clone() };
         let listeners = Listeners::bind(&["127.0.0.1:0".parse().unwrap()], 1).unwrap();
         let (address, shutdown) = (listeners.addresses()[0].clone(), Shutdown::default());

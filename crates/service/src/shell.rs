@@ -7,7 +7,7 @@ use sys::{listen::Address, signals::StopSignals};
 
 use crate::{
     Program, ShellArgs,
-    metrics::{Metrics, Registry},
+    metrics::{BoundMetrics, Metrics, Registry},
     output,
     stopping::{AtEnd, AtOnce, Stop, Watch},
 };
@@ -105,13 +105,14 @@ impl Shell {
         let (shutdown, at_end) = (self.stop.shutdown().clone(), self.at_end.clone());
         let drain_timeout = self.args.drain_timeout.saturating_add(self.margin);
         let watch = Watch::new(self.stop, drain_timeout, self.files, self.at_end, self.at_once);
+        // Before anything is announced: a port that somebody else has is an error of the start.
+        let metrics = self.metrics.as_ref().map(BoundMetrics::bind).transpose()?;
         watch.start(self.signals, self.stopped);
         ready();
         for endpoint in endpoints {
             output::announce(format_args!("listening on {endpoint}"));
         }
-        let metrics = self.metrics.as_ref();
-        let metrics = metrics.map(|address| Metrics::start(address, self.registry, shutdown)).transpose()?;
+        let metrics = metrics.map(|bound| Metrics::start(bound, self.registry, shutdown)).transpose()?;
         let served = serve();
         drop(metrics);
         let ended = at_end.run();

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, mpsc},
     task::Waker,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use drivers::{Registration, Shutdown};
@@ -16,6 +16,9 @@ use parking_lot::Mutex;
 use sys::{listen::Address, signals::StopSignals};
 
 use crate::output;
+
+/// A signal that follows the first one sooner is the same wish: timeout(1) sends it to the process and to its group.
+const REPEAT_MIN: Duration = Duration::from_millis(100);
 
 /// Stops a server from within: the same drain that SIGTERM begins, with the same timeout and the same exit status, 0.
 #[derive(Clone, Debug)]
@@ -94,7 +97,7 @@ impl AtEnd {
         tracing::warn!("connections still open after the drain timeout of {drain_timeout:?} are cut off");
         let outcome = end.last.take().map_or(Ok(()), |last| last());
         if let Err(error) = &outcome {
-            output::to_stderr(format_args!("error: {error:#}"));
+            output::to_stderr(format_args!("error: {}", output::chain(error)));
         }
         remove_and_exit(files, i32::from(outcome.is_err()))
     }
@@ -133,7 +136,13 @@ impl Watch {
         thread::spawn(move || {
             let Ok(signal) = signals.wait() else { return };
             stop.drain(signal);
-            let Ok(signal) = signals.wait() else { return };
+            let begun = Instant::now();
+            let signal = loop {
+                let Ok(signal) = signals.wait() else { return };
+                if begun.elapsed() >= REPEAT_MIN {
+                    break signal;
+                }
+            };
             tracing::warn!("{signal} again: stopping at once");
             at_once.into_iter().for_each(|last| last());
             remove_and_exit(&files, 1);

@@ -8,8 +8,10 @@ use std::{
 
 use rustix::{
     fs::{self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat},
-    io::Errno,
+    io::{Errno, retry_on_intr},
 };
+
+mod walk;
 
 /// A rename somewhere in the tree can make one resolution uncertain (openat2(2), EAGAIN); twice in a row is rare.
 const RESOLVE_TRIES: usize = 8;
@@ -18,6 +20,16 @@ const RESOLVE_TRIES: usize = 8;
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
+    resolver: Resolver,
+}
+
+/// Way to resolve a path beneath a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Resolver {
+    /// openat2(2).
+    Kernel,
+    /// One openat(2) for each component ([`walk`]), where openat2 is not known.
+    Walk,
 }
 
 /// A regular file, opened for reading.
@@ -176,12 +188,17 @@ impl From<FileType> for Kind {
 
 impl Root {
     /// # Errors
-    /// Those of openat2(2); among them ENOSYS where the kernel or a sandbox does not know it.
+    /// Those of open(2) and openat2(2). Where the kernel or a sandbox does not know openat2 (ENOSYS), paths are resolved
+    /// component by component, with the same outcome and more system calls.
     pub fn open(path: impl rustix::path::Arg) -> rustix::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = fs::open(path, flags, Mode::empty())?;
-        fs::openat2(&directory, c".", flags, Mode::empty(), ResolveFlags::BENEATH)?;
-        Ok(Self { directory })
+        let resolver = match fs::openat2(&directory, c".", flags, Mode::empty(), ResolveFlags::BENEATH) {
+            Ok(_) => Resolver::Kernel,
+            Err(Errno::NOSYS) => Resolver::Walk,
+            Err(other) => return Err(other),
+        };
+        Ok(Self { directory, resolver })
     }
 
     /// Opens a regular file for reading, following only links that stay beneath the root. `relative` is a path without
@@ -223,7 +240,10 @@ impl Root {
 
     fn resolve(&self, relative: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
-        resolve(&self.directory, relative, flags, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)
+        match self.resolver {
+            Resolver::Kernel => resolve(&self.directory, relative, flags),
+            Resolver::Walk => retry_on_intr(|| walk::open(self.directory.as_fd(), relative, flags)),
+        }
     }
 
     /// State of whatever a path means now; one cheap call, to be compared with what [`Root::open_file`] once said.
@@ -242,7 +262,8 @@ impl Root {
 }
 
 /// openat2(2), again when a rename meanwhile made its outcome uncertain.
-pub(crate) fn resolve(directory: &OwnedFd, path: &[u8], flags: OFlags, how: ResolveFlags) -> Result<OwnedFd, Errno> {
+fn resolve(directory: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let mut tries = RESOLVE_TRIES;
     loop {
         tries -= 1;
@@ -267,10 +288,11 @@ mod tests {
     }
 
     /// `root/` with everything a tree may contain, and `secret` beside it.
-    fn tree() -> Tree {
+    fn tree(resolver: Resolver) -> Tree {
         let outer = tempfile::tempdir().unwrap();
         let path = outer.path().join("root");
         fs::create_dir_all(path.join("sub")).unwrap();
+        fs::create_dir_all(path.join("deep/deep")).unwrap();
         fs::write(outer.path().join("secret"), "secret").unwrap();
         fs::write(path.join("file"), "contents").unwrap();
         for (target, link) in [
@@ -282,70 +304,87 @@ mod tests {
             ("loop", "loop"),
             ("nowhere", "dangling"),
             ("..", "up"),
+            ("../../../secret", "deep/deep/up-and-out"),
+            ("../../sub/.././file", "deep/deep/around"),
+            ("deep/deep", "to-deep"),
         ] {
             symlink(target, path.join(link)).unwrap();
         }
         rustix::fs::mkfifoat(rustix::fs::CWD, path.join("fifo"), Mode::RUSR | Mode::WUSR).unwrap();
         std::os::unix::net::UnixListener::bind(path.join("socket")).unwrap();
-        Tree { root: Root::open(&path).unwrap(), path, _outer: outer }
+        let root = Root { resolver, ..Root::open(&path).unwrap() };
+        Tree { root, path, _outer: outer }
     }
+
+    const RESOLVERS: [Resolver; 2] = [Resolver::Kernel, Resolver::Walk];
 
     #[test]
     fn only_regular_files_beneath_the_root_open() {
-        let tree = tree();
-        for good in [&b"file"[..], b"good", b"sub/good", b"./sub//../file"] {
-            let mut text = String::new();
-            fs::File::from(tree.root.open_file(good).unwrap().file).read_to_string(&mut text).unwrap();
-            assert_eq!(text, "contents");
-        }
-        let long = [b'a'; 300];
-        for (bad, why) in [
-            (&b"escape"[..], OpenError::Missing),
-            (b"absolute", OpenError::Missing),
-            (b"magic", OpenError::Missing),
-            (b"loop", OpenError::Missing),
-            (b"dangling", OpenError::Missing),
-            (b"up/secret", OpenError::Missing),
-            (b"../secret", OpenError::Missing),
-            (b"/etc/hostname", OpenError::Missing),
-            (b"file/", OpenError::Missing),
-            (b"", OpenError::Missing),
-            (b"a\0b", OpenError::Missing),
-            (&long, OpenError::Missing),
-            (b"sub", OpenError::Directory),
-            (b".", OpenError::Directory),
-            (b"fifo", OpenError::NotRegular),
-            (b"socket", OpenError::NotRegular),
-        ] {
-            assert_eq!(tree.root.open_file(bad).unwrap_err(), why, "{}", bad.escape_ascii());
+        for resolver in RESOLVERS {
+            let tree = tree(resolver);
+            for good in
+                [&b"file"[..], b"good", b"sub/good", b"./sub//../file", b"to-deep/around", b"to-deep/../../good"]
+            {
+                let mut text = String::new();
+                fs::File::from(tree.root.open_file(good).unwrap().file).read_to_string(&mut text).unwrap();
+                assert_eq!(text, "contents");
+            }
+            let long = [b'a'; 300];
+            for (bad, why) in [
+                (&b"escape"[..], OpenError::Missing),
+                (b"absolute", OpenError::Missing),
+                (b"magic", OpenError::Missing),
+                (b"loop", OpenError::Missing),
+                (b"dangling", OpenError::Missing),
+                (b"up/secret", OpenError::Missing),
+                (b"up/root/file", OpenError::Missing),
+                (b"sub/../../root/file", OpenError::Missing),
+                (b"good/", OpenError::Missing),
+                (b"file/..", OpenError::Missing),
+                (b"deep/deep/up-and-out", OpenError::Missing),
+                (b"../secret", OpenError::Missing),
+                (b"/etc/hostname", OpenError::Missing),
+                (b"file/", OpenError::Missing),
+                (b"", OpenError::Missing),
+                (b"a\0b", OpenError::Missing),
+                (&long, OpenError::Missing),
+                (b"sub", OpenError::Directory),
+                (b".", OpenError::Directory),
+                (b"fifo", OpenError::NotRegular),
+                (b"socket", OpenError::NotRegular),
+            ] {
+                assert_eq!(tree.root.open_file(bad).unwrap_err(), why, "{}", bad.escape_ascii());
+            }
         }
     }
 
     /// While a directory of the tree and a link out of the root change places all the time.
     #[test]
     fn no_swap_leads_out_of_the_root() {
-        const OPENED: usize = 3_000;
-        let tree = tree();
-        let (inside, swapped) = (tree.path.join("inside"), tree.path.join("swapped"));
-        let outside = tree.path.with_file_name("outside");
-        for (directory, contents) in [(&inside, "contents"), (&outside, "secret")] {
-            fs::create_dir(directory).unwrap();
-            fs::write(directory.join("file"), contents).unwrap();
-        }
-        symlink("../outside", &swapped).unwrap();
-        let _swapper = Swapper::start(vec![[inside, swapped]]);
-        let (mut opened, mut refused) = (0, 0);
-        while opened < OPENED || refused < OPENED {
-            for path in [&b"inside/file"[..], b"swapped/file", b"inside/../swapped/../inside/file"] {
-                match tree.root.open_file(path) {
-                    Ok(file) => {
-                        let text = io::read_to_string(fs::File::from(file.file)).unwrap();
-                        assert_eq!(text, "contents", "after {opened} files and {refused} refusals");
-                        opened += 1;
+        for resolver in RESOLVERS {
+            const OPENED: usize = 3_000;
+            let tree = tree(resolver);
+            let (inside, swapped) = (tree.path.join("inside"), tree.path.join("swapped"));
+            let outside = tree.path.with_file_name("outside");
+            for (directory, contents) in [(&inside, "contents"), (&outside, "secret")] {
+                fs::create_dir(directory).unwrap();
+                fs::write(directory.join("file"), contents).unwrap();
+            }
+            symlink("../outside", &swapped).unwrap();
+            let _swapper = Swapper::start(vec![[inside, swapped]]);
+            let (mut opened, mut refused) = (0, 0);
+            while opened < OPENED || refused < OPENED {
+                for path in [&b"inside/file"[..], b"swapped/file", b"inside/../swapped/../inside/file"] {
+                    match tree.root.open_file(path) {
+                        Ok(file) => {
+                            let text = io::read_to_string(fs::File::from(file.file)).unwrap();
+                            assert_eq!(text, "contents", "after {opened} files and {refused} refusals");
+                            opened += 1;
+                        }
+                        // Renames can make a path with `..` uncertain as often as it is tried.
+                        Err(OpenError::Missing | OpenError::Failed(Errno::AGAIN)) => refused += 1,
+                        Err(other) => panic!("{other}"),
                     }
-                    // Renames can make a path with `..` uncertain as often as it is tried.
-                    Err(OpenError::Missing | OpenError::Failed(Errno::AGAIN)) => refused += 1,
-                    Err(other) => panic!("{other}"),
                 }
             }
         }
@@ -353,23 +392,26 @@ mod tests {
 
     #[test]
     fn a_listing_says_what_there_is_and_leaves_the_root_by_no_way() {
-        let tree = tree();
-        let mut names = tree.root.list(b".", |name| name != b"loop").unwrap().names;
-        names.sort();
-        let kinds: Vec<_> = names.iter().map(|name| (&name.bytes[..], name.kind)).collect();
-        for entry in [
-            (&b"file"[..], Kind::Regular),
-            (b"sub", Kind::Directory),
-            (b"good", Kind::Unknown),
-            (b"fifo", Kind::Special),
-            (b"socket", Kind::Special),
-        ] {
-            assert!(kinds.contains(&entry), "{kinds:?}");
-        }
-        assert!(kinds.iter().all(|(name, _)| ![&b"."[..], b"..", b"loop"].contains(name)));
-        for (bad, why) in [(&b"up"[..], OpenError::Missing), (b"file", OpenError::Missing), (b"..", OpenError::Missing)]
-        {
-            assert_eq!(tree.root.list(bad, |_| true).unwrap_err(), why, "{}", bad.escape_ascii());
+        for resolver in RESOLVERS {
+            let tree = tree(resolver);
+            let mut names = tree.root.list(b".", |name| name != b"loop").unwrap().names;
+            names.sort();
+            let kinds: Vec<_> = names.iter().map(|name| (&name.bytes[..], name.kind)).collect();
+            for entry in [
+                (&b"file"[..], Kind::Regular),
+                (b"sub", Kind::Directory),
+                (b"good", Kind::Unknown),
+                (b"fifo", Kind::Special),
+                (b"socket", Kind::Special),
+            ] {
+                assert!(kinds.contains(&entry), "{kinds:?}");
+            }
+            assert!(kinds.iter().all(|(name, _)| ![&b"."[..], b"..", b"loop"].contains(name)));
+            for (bad, why) in
+                [(&b"up"[..], OpenError::Missing), (b"file", OpenError::Missing), (b"..", OpenError::Missing)]
+            {
+                assert_eq!(tree.root.list(bad, |_| true).unwrap_err(), why, "{}", bad.escape_ascii());
+            }
         }
     }
 
@@ -384,7 +426,7 @@ mod tests {
 
     #[test]
     fn metadata_differs_after_every_kind_of_change() {
-        let tree = tree();
+        let tree = tree(Resolver::Kernel);
         let file = tree.path.join("file");
         let same = |before: Metadata| tree.root.stat(b"file") == Ok(before);
         let now = || tree.root.open_file(b"file").unwrap().metadata;
@@ -406,7 +448,7 @@ mod tests {
 
     #[test]
     fn a_root_must_be_a_directory_that_is_there() {
-        let tree = tree();
+        let tree = tree(Resolver::Kernel);
         assert_eq!(Root::open(tree.path.join("file")).unwrap_err(), Errno::NOTDIR);
         assert_eq!(Root::open(tree.path.join("none")).unwrap_err(), Errno::NOENT);
     }

@@ -6,12 +6,10 @@ use std::{
 };
 
 use rustix::{
-    fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags},
-    io::Errno,
+    fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags},
+    io::{Errno, retry_on_intr},
     pipe,
 };
-
-use crate::beneath::resolve;
 
 /// The directory that FIFOs are in. It stays the same directory when its name comes to mean another.
 #[derive(Debug)]
@@ -89,12 +87,10 @@ impl Directory {
     pub const NAME_MAX: usize = 255;
 
     /// # Errors
-    /// Those of openat2(2); among them ENOSYS where the kernel or a sandbox does not know it.
+    /// Those of open(2).
     pub fn open(path: impl rustix::path::Arg) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = fs::open(path, flags, Mode::empty())?;
-        fs::openat2(&directory, c".", flags, Mode::empty(), Self::RESOLVE)?;
-        Ok(Self(directory))
+        Ok(Self(fs::open(path, flags, Mode::empty())?))
     }
 
     /// Returns the ownership of the open directory, whatever has its name by now.
@@ -117,8 +113,6 @@ impl Directory {
         let names = listed.map(name).collect::<io::Result<Vec<_>>>()?;
         Ok(names.into_iter().filter(|name| !matches!(&name[..], b"." | b"..")).collect())
     }
-
-    const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
     /// Opens a FIFO for writing, if somebody has it open for reading. Never blocks, follows no link, and writes to
     /// nothing that is not a FIFO.
@@ -162,7 +156,9 @@ impl Directory {
             return Err(self.explain(name, look.err().unwrap_or(Errno::NOTSUP)));
         }
         let flags = access | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let opened = resolve(&self.0, name, flags, Self::RESOLVE).map_err(|errno| self.explain(name, errno))?;
+        // A name has one component, so without following a link nothing leads out of the directory.
+        let opened = retry_on_intr(|| fs::openat(&self.0, name, flags, Mode::empty()));
+        let opened = opened.map_err(|errno| self.explain(name, errno))?;
         let kind = FileType::from_raw_mode(fs::fstat(&opened).map_err(OpenError::Failed)?.st_mode);
         if kind.is_fifo() { Ok(opened) } else { Err(OpenError::NotFifo) }
     }
@@ -205,7 +201,7 @@ impl Writer {
     /// # Errors
     /// `WouldBlock` when there is none, `BrokenPipe` when nobody reads any more.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(rustix::io::retry_on_intr(|| rustix::io::write(&self.0, bytes))?)
+        Ok(retry_on_intr(|| rustix::io::write(&self.0, bytes))?)
     }
 }
 
@@ -228,7 +224,7 @@ impl Reader {
     /// # Errors
     /// Those of flock(2).
     pub fn try_lock(&self) -> io::Result<bool> {
-        match rustix::io::retry_on_intr(|| fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive)) {
+        match retry_on_intr(|| fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive)) {
             Ok(()) => Ok(true),
             Err(Errno::WOULDBLOCK) => Ok(false),
             Err(errno) => Err(errno.into()),

@@ -24,13 +24,26 @@ pub fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(n)
 }
 
-/// Writes memory; with `more` TCP holds a partial segment back for what follows.
+/// Like [`recv`] on a socket with a timeout, which would begin anew if the call were repeated.
+///
+/// # Errors
+/// `Interrupted` when the process was stopped and continued meanwhile (signal(7)).
 #[inline]
-pub fn send(socket: BorrowedFd<'_>, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+pub fn recv_once(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    let (n, _) = rustix::net::recv(socket, buffer, RecvFlags::empty())?;
+    Ok(n)
+}
+
+/// Writes memory; with `more` TCP holds a partial segment back for what follows.
+///
+/// # Errors
+/// `Interrupted` when the process was stopped and continued meanwhile, on a socket with a timeout (signal(7)).
+#[inline]
+pub fn send_once(socket: BorrowedFd<'_>, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
     let flags = if more { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
     Ok(match pieces {
-        [piece] => retry_on_intr(|| rustix::net::send(socket, piece, flags))?,
-        pieces => retry_on_intr(|| rustix::net::sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), flags))?,
+        [piece] => rustix::net::send(socket, piece, flags)?,
+        pieces => rustix::net::sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), flags)?,
     })
 }
 

@@ -19,10 +19,29 @@ const CALL_MAX: u64 = 1 << 30;
 /// # Errors
 /// `UnexpectedEof` when the file ends before `offset + len`: it shrank.
 pub fn sendfile(socket: BorrowedFd<'_>, file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<usize> {
+    until_uninterrupted(|| sendfile_once(socket, file, offset, len))
+}
+
+/// Like [`sendfile`] to a socket with a timeout, which would begin anew if the call were repeated.
+///
+/// # Errors
+/// Those of [`sendfile`]; `Interrupted` when the process was stopped and continued meanwhile (signal(7)).
+pub fn sendfile_once(socket: BorrowedFd<'_>, file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<usize> {
     let mut offset = offset;
-    match retry_on_intr(|| rustix::fs::sendfile(socket, file, Some(&mut offset), len.min(CALL_MAX) as usize))? {
+    match rustix::fs::sendfile(socket, file, Some(&mut offset), len.min(CALL_MAX) as usize)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         n => Ok(n),
+    }
+}
+
+/// Repeats a call for as long as a signal interrupts it before it has come to anything.
+#[inline]
+pub fn until_uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
     }
 }
 
@@ -76,9 +95,17 @@ pub fn write_in(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// `UnexpectedEof` when the pipe holds nothing.
 pub fn splice_out(pipe: BorrowedFd<'_>, socket: BorrowedFd<'_>, len: u64, more: bool) -> io::Result<usize> {
+    until_uninterrupted(|| splice_out_once(pipe, socket, len, more))
+}
+
+/// Like [`splice_out`] to a socket with a timeout, which would begin anew if the call were repeated.
+///
+/// # Errors
+/// Those of [`splice_out`]; `Interrupted` when the process was stopped and continued meanwhile (signal(7)).
+pub fn splice_out_once(pipe: BorrowedFd<'_>, socket: BorrowedFd<'_>, len: u64, more: bool) -> io::Result<usize> {
     let len = len.min(CALL_MAX) as usize;
     let flags = if more { SpliceFlags::MOVE | SpliceFlags::MORE } else { SpliceFlags::MOVE };
-    match retry_on_intr(|| rustix::pipe::splice(pipe, None, socket, None, len, flags))? {
+    match rustix::pipe::splice(pipe, None, socket, None, len, flags)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         n => Ok(n),
     }

@@ -40,6 +40,9 @@ impl Finished {
 }
 
 impl Server {
+    /// Pause after which one more signal is a second one, and not the first one sent twice.
+    pub const SIGNAL_PAUSE: Duration = Duration::from_millis(200);
+
     /// Starts a server that listens on one address.
     pub fn start<S: AsRef<OsStr>>(exe: &Path, args: impl IntoIterator<Item = S>) -> anyhow::Result<Self> {
         let mut command = Command::new(exe);
@@ -142,6 +145,7 @@ impl Server {
     pub fn stop_by_second_signal(&mut self) -> anyhow::Result<()> {
         self.terminate()?;
         self.expect_refusal()?;
+        thread::sleep(Self::SIGNAL_PAUSE);
         ensure!(self.is_running()?, "nothing was in flight");
         let status = self.stop()?;
         ensure!(status.code() == Some(1), "{status}: {}", self.stderr());

@@ -42,7 +42,7 @@ impl TreeArgs {
     /// Opens the directory.
     ///
     /// # Errors
-    /// It cannot be opened as a directory, or the kernel lacks openat2(2) (`ErrorKind::Unsupported`).
+    /// It cannot be opened as a directory.
     pub fn open_root(&self) -> io::Result<Root> {
         Ok(Root::open(&self.root)?)
     }

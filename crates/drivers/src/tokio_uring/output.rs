@@ -20,6 +20,9 @@ pub(super) fn unless_interrupted(done: io::Result<usize>) -> io::Result<Option<u
     }
 }
 
+/// Writes interrupted one after the other after which the deadline is looked at: a single one may have been kept from
+/// running, but a process that is stopped often would never look.
+const INTERRUPTIONS_MAX: u32 = 8;
 /// Bytes of a file or pipe that are in memory at a time.
 const CHUNK_BYTES: usize = 128 * 1024;
 
@@ -59,7 +62,7 @@ impl<P: Protocol> ConnectionState<'_, P> {
 
     /// Writes it all, in steps that show whether the peer takes anything.
     async fn write<B: BoundedBuf<Buf = B> + IoBuf>(&mut self, stream: &TcpStream, bytes: B) -> io::Result<B> {
-        let (mut bytes, mut at) = (bytes, 0);
+        let (mut bytes, mut at, mut interruptions) = (bytes, 0, 0);
         while at < IoBuf::bytes_init(&bytes) {
             let mut writing = pin!(stream.write(bytes.slice(at..)).submit());
             let (wrote, back) = loop {
@@ -75,10 +78,19 @@ impl<P: Protocol> ConnectionState<'_, P> {
             };
             bytes = back.into_inner();
             match unless_interrupted(wrote)? {
-                None => continue,
+                None => {
+                    interruptions += 1;
+                    if interruptions % INTERRUPTIONS_MAX == 0 {
+                        self.session.tick(self.protocol, clock::now());
+                        if self.session.is_aborted() {
+                            return Err(io::ErrorKind::TimedOut.into());
+                        }
+                    }
+                    continue;
+                }
                 Some(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Some(n) => {
-                    at += n;
+                    (at, interruptions) = (at + n, 0);
                     self.tally.0.bytes_out += n as u64;
                 }
             }

@@ -126,6 +126,7 @@ fn the_queue_is_removed_on_every_way_out() {
     server.terminate().unwrap();
     eventually("it drains", || Ok(server.stderr().contains("draining"))).unwrap();
     assert!(server.is_running().unwrap());
+    std::thread::sleep(testkit::Server::SIGNAL_PAUSE);
     assert_eq!(server.stop().unwrap().code(), Some(1), "{}", server.stderr());
     assert_eq!(world.queued(), None);
 }

@@ -83,15 +83,21 @@ impl Case<'_> {
 
     /// Reads the counts from the server's metrics.
     pub(crate) fn counts(&self) -> anyhow::Result<Counts> {
+        Ok(Counts {
+            accepted: self.metric("connections_accepted_total")?,
+            refused: self.metric("connections_refused_total")?,
+            open: self.metric("connections_open")?,
+        })
+    }
+
+    /// Reads one of the server's metrics.
+    pub(crate) fn metric(&self, name: &str) -> anyhow::Result<usize> {
         let mut scraper = Client::connect(&self.metrics())?;
         scraper.send(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")?;
         let text = String::from_utf8(scraper.read_to_end()?)?;
-        let count = |name: &str| -> anyhow::Result<usize> {
-            let name = format!("testkit_server_connections_{name} ");
-            let value = text.lines().find_map(|line| line.strip_prefix(&name));
-            Ok(value.with_context(|| format!("no {name}in {text}"))?.parse()?)
-        };
-        Ok(Counts { accepted: count("accepted_total")?, refused: count("refused_total")?, open: count("open")? })
+        let name = format!("testkit_server_{name} ");
+        let value = text.lines().find_map(|line| line.strip_prefix(&name));
+        Ok(value.with_context(|| format!("no {name}in {text}"))?.parse()?)
     }
 
     /// Waits until the server's counts are `wanted`: it counts a connection shortly after it has served it.

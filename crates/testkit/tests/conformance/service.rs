@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use sys::listen::{Address, ListenOptions};
-use testkit::{Client, ConnectionModel, Process, Server, eventually, run_to_end};
+use testkit::{Client, ConnectionModel, Process, Server, eventually, expect_failure, run_to_end};
 
 use crate::case::{Case, EXE, PLAIN, Setup, ask, socket_path};
 
@@ -197,7 +197,32 @@ fn bad_values_of_variables_are_bad_usage() {
         let finished = run_to_end(command).unwrap();
         assert_eq!(finished.code(), Some(2), "{variable}: {finished:?}");
         assert!(finished.stderr.contains(value), "{variable}: {finished:?}");
+        assert!(finished.stderr.contains(variable) && !finished.stderr.contains("digit"), "{variable}: {finished:?}");
     }
+}
+
+#[test]
+fn limits_that_would_serve_nobody_are_bad_usage() {
+    for flag in ["--max-request-size", "--max-output-buffer", "--idle-timeout", "--request-timeout", "--stall-timeout"]
+    {
+        for value in ["0", "some"] {
+            let mut command = Command::new(EXE);
+            command.args([flag, value]);
+            let finished = expect_failure(command, 2);
+            let why = if value == "0" { ": must be " } else { ", like " };
+            assert!(finished.stderr.contains(flag) && finished.stderr.contains(why), "{finished:?}");
+        }
+    }
+}
+
+#[test]
+fn a_busy_port_of_metrics_is_found_before_it_listens() {
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = busy.local_addr().unwrap().to_string();
+    let mut command = Command::new(EXE);
+    command.args(["--metrics", &address]);
+    let finished = expect_failure(command, 1);
+    assert!(finished.stderr.contains(&address) && finished.stderr.contains("in use"), "{finished:?}");
 }
 
 /// A server may have its own defaults: the backlog of this one differs from the usual one.

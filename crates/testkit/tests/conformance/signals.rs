@@ -130,9 +130,27 @@ fn a_second_signal_stops_at_once() {
         server.terminate()?;
         eventually("it drains", || Ok(server.stderr().contains("draining")))?;
         ensure!(server.is_running()?, "ended with a promise open");
+        thread::sleep(Server::SIGNAL_PAUSE);
         let status = server.stop()?;
         ensure!(status.code() == Some(1), "{status}");
         client.expect_disconnect()
+    });
+}
+
+/// timeout(1) sends its signal to the process and to the group that the process is in.
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one_signal() {
+    PLAIN.check(|case| {
+        let mut server = case.start()?;
+        let mut client = server.connect()?;
+        client.send(b"first\na 400\n")?;
+        client.expect(b"first\n")?;
+        server.terminate()?;
+        server.terminate()?;
+        client.expect_all(b"a\n")?;
+        let status = server.wait()?;
+        ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
+        Ok(())
     });
 }
 

@@ -28,6 +28,39 @@ fn an_idle_connection_is_closed_and_activity_postpones_that() {
     });
 }
 
+/// A pause interrupts whatever call a thread waits in: a call that is repeated with all of its timeout never ends where
+/// pauses are more frequent than that.
+#[test]
+fn frequent_pauses_postpone_no_deadline() {
+    const PAUSES_MAX: usize = 1_500;
+    let setup = Setup {
+        args: &["--idle-timeout", "700ms", "--stall-timeout", "700ms"],
+        content_bytes: 8 << 20,
+        parallel: 7,
+        ..PLAIN
+    };
+    setup.check_server(|server, _| {
+        let process = server.process();
+        let before = process.settled_resources()?.descriptors;
+        let mut idle = server.connect()?;
+        ask(&mut idle, "in")?;
+        let mut stalled = Client::connect_with_buffer(server.address(), 16 << 10)?;
+        let line = format!("shared {}\n", 8 << 20);
+        stalled.send(line.as_bytes())?;
+        stalled.expect(line.as_bytes())?;
+        for _ in 0..PAUSES_MAX {
+            process.pause()?;
+            thread::sleep(Duration::from_millis(5));
+            process.resume()?;
+            thread::sleep(Duration::from_millis(15));
+            if process.descriptors()? <= before {
+                return idle.expect_end();
+            }
+        }
+        anyhow::bail!("still open after {PAUSES_MAX} pauses")
+    });
+}
+
 #[test]
 fn a_slow_reader_is_not_idle() {
     IDLE.check_server(|server, case| {
