@@ -9,6 +9,8 @@ use sys::{
     listen::{Address, ListenOptions},
 };
 
+use crate::values;
+
 /// Descriptors kept for everything that is not a connection: files, pipes, listeners, event queues.
 const DESCRIPTORS_KEPT: u64 = 512;
 
@@ -36,7 +38,7 @@ pub struct ShellArgs {
     pub log: Log,
 
     /// After SIGTERM or SIGINT, what is in flight has this long to finish
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
     pub drain_timeout: Duration,
 }
 
@@ -52,46 +54,46 @@ pub struct ServiceArgs {
     pub driver: DriverChoice,
 
     /// Event loops or runtime threads [default: available processors]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = values::at_least_one)]
     pub threads: Option<usize>,
 
-    #[arg(long, value_name = "N", value_parser = at_least_one, help = workers_help())]
+    #[arg(long, value_name = "N", value_parser = values::at_least_one, help = workers_help())]
     pub workers: Option<usize>,
 
     #[command(flatten)]
     pub shell: ShellArgs,
 
-    /// Connections above this are turned away [default: what the limit of open files allows]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    /// Connections above this are refused [default: what the limit of open files allows]
+    #[arg(long, value_name = "N", value_parser = values::at_least_one)]
     pub max_connections: Option<usize>,
 
     /// Connections that wait to be accepted, as listen(2) has it; the kernel cuts it to net.core.somaxconn
-    #[arg(long, value_name = "N", default_value_t = ListenOptions::BACKLOG, value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = ListenOptions::BACKLOG, value_parser = values::backlog)]
     pub backlog: i32,
 
     /// Send and receive buffer of a TCP connection in the kernel, which doubles it
     /// [default: what the kernel adapts to each connection]
-    #[arg(long, value_name = "SIZE", value_parser = buffer_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = values::buffer_bytes)]
     pub socket_buffer: Option<usize>,
 
     /// An idle connection is closed after this
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::positive_duration)]
     pub idle_timeout: Duration,
 
     /// A request must have arrived whole after this
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::positive_duration)]
     pub request_timeout: Duration,
 
     /// A peer that takes no byte of its answer for this long is cut off
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::positive_duration)]
     pub stall_timeout: Duration,
 
     /// The longest request that is buffered
-    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = values::positive_size)]
     pub max_request_size: ByteSize,
 
     /// A connection with more unsent output in memory is cut off
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = values::positive_size)]
     pub max_output_buffer: ByteSize,
 }
 
@@ -171,23 +173,6 @@ fn workers_help() -> String {
     )
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("must be at least 1".to_owned()),
-        Ok(n) => Ok(n),
-        Err(_) => Err("not a number".to_owned()),
-    }
-}
-
-/// Parses a size that setsockopt(2) takes: a positive `int`.
-fn buffer_bytes(text: &str) -> Result<usize, String> {
-    let bytes = text.parse::<ByteSize>()?.as_u64();
-    match i32::try_from(bytes) {
-        Ok(0) | Err(_) => Err(format!("must be at least 1 byte and at most {} bytes", i32::MAX)),
-        Ok(bytes) => Ok(bytes.unsigned_abs() as usize),
-    }
-}
-
 impl FromStr for DriverChoice {
     type Err = UnknownDriver;
 
@@ -208,14 +193,6 @@ impl fmt::Display for DriverChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_buffer_is_as_large_as_a_socket_can_be_told() {
-        assert_eq!((buffer_bytes("64KiB"), buffer_bytes("4096")), (Ok(64 << 10), Ok(4096)));
-        for bad in ["0", "2GiB", "large", ""] {
-            assert!(buffer_bytes(bad).is_err(), "{bad:?}");
-        }
-    }
 
     #[test]
     fn every_driver_can_be_named() {

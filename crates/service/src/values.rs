@@ -1,0 +1,99 @@
+//! Values of flags, and how bad ones are explained.
+
+use std::time::Duration;
+
+use bytesize::ByteSize;
+
+/// Parses a time: a number of seconds, or numbers with units.
+///
+/// # Errors
+/// An explanation with an example.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds
+        .or_else(|| humantime::parse_duration(text).ok())
+        .ok_or_else(|| "not a time, like 30, 500ms, 30s or 2min".to_owned())
+}
+
+/// Parses a time that is not 0.
+pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("must be more than 0".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// Parses an amount of memory: a number of bytes, or a number with a unit.
+///
+/// # Errors
+/// An explanation with an example.
+pub fn size(text: &str) -> Result<ByteSize, String> {
+    text.parse().map_err(|_| "not a size, like 4096, 64KiB, 10MB or 1GiB".to_owned())
+}
+
+/// Parses a size that is not 0.
+///
+/// # Errors
+/// An explanation, with an example of what is no size at all.
+pub fn positive_size(text: &str) -> Result<ByteSize, String> {
+    match size(text)? {
+        ByteSize(0) => Err("must be at least 1 byte".to_owned()),
+        size => Ok(size),
+    }
+}
+
+/// Parses a size that setsockopt(2) takes: a positive `int`.
+pub(crate) fn buffer_bytes(text: &str) -> Result<usize, String> {
+    match i32::try_from(size(text)?.as_u64()) {
+        Ok(0) | Err(_) => Err(format!("must be at least 1 byte and at most {} bytes", i32::MAX)),
+        Ok(bytes) => Ok(bytes.unsigned_abs() as usize),
+    }
+}
+
+/// Parses a backlog as listen(2) takes it: a positive `int`.
+pub(crate) fn backlog(text: &str) -> Result<i32, String> {
+    i32::try_from(at_least_one(text)?).map_err(|_| format!("must be at most {}", i32::MAX))
+}
+
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(n) => Ok(n),
+        Err(_) => Err("not a whole number, like 4".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_without_a_unit_is_in_seconds() {
+        for (text, ms) in [("30", 30_000), ("0", 0), ("1.5", 1_500), ("250ms", 250), ("1min 30s", 90_000), ("0s", 0)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for bad in ["", "soon", "-1", "5 parsecs", "inf", "NaN", "1e300"] {
+            assert!(duration(bad).unwrap_err().contains("like 30, 500ms"), "{bad}");
+        }
+        assert!(positive_duration("0ms").is_err() && positive_duration("1ms").is_ok());
+    }
+
+    #[test]
+    fn a_bad_size_is_explained_by_an_example() {
+        for (text, bytes) in [("4096", 4096), ("64KiB", 64 << 10), ("10MB", 10_000_000), ("0", 0)] {
+            assert_eq!(size(text), Ok(ByteSize(bytes)), "{text}");
+        }
+        for bad in ["", "large", "-1", "1 elephant"] {
+            assert!(size(bad).unwrap_err().contains("like 4096, 64KiB"), "{bad}");
+        }
+        assert!(positive_size("0KiB").is_err() && positive_size("1").is_ok());
+    }
+
+    #[test]
+    fn a_buffer_is_as_large_as_a_socket_can_be_told() {
+        assert_eq!((buffer_bytes("64KiB"), buffer_bytes("4096")), (Ok(64 << 10), Ok(4096)));
+        for bad in ["0", "2GiB", "large", ""] {
+            assert!(buffer_bytes(bad).is_err(), "{bad:?}");
+        }
+    }
+}
