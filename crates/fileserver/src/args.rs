@@ -21,16 +21,16 @@ use crate::{
 /// Flags that say what is served, and which parts the server is made of.
 #[derive(Clone, Debug, Args)]
 pub struct FileArgs {
-    /// The directory to serve, or the database with --backend sqlite; a generated sample when missing. A PORT in front of
-    /// it is short for --listen 0.0.0.0:PORT
-    #[arg(value_name = "[PORT] CONTENT", num_args = 0..=2)]
+    /// Directory to serve, or the database with --backend sqlite [default: a generated sample]. A PORT in front of it is
+    /// short for --listen 127.0.0.1:PORT
+    #[arg(value_name = "[PORT] DIR", num_args = 0..=2)]
     pub operands: Vec<PathBuf>,
 
-    /// Protocol that clients speak; --list-backends describes this and all other choices
+    /// Protocol of the clients
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     pub protocol: ProtocolKind,
 
-    /// Map for requests that have not arrived completely
+    /// Map for incomplete requests
     #[arg(short = 'r', long, value_name = "NAME", value_enum, default_value_t)]
     pub request_map: RequestMapKind,
 
@@ -38,41 +38,41 @@ pub struct FileArgs {
     #[arg(short = 'm', long, value_name = "NAME", value_enum, default_value_t)]
     pub cache_map: CacheMapKind,
 
-    /// Eviction from a full cache [default: none without a cache map, else lockfree]
+    /// Eviction policy of a full cache [default: none without a cache map, else lockfree]
     #[arg(short = 'c', long, value_name = "NAME", value_enum)]
     pub eviction: Option<EvictionKind>,
 
-    /// Back end that documents come from
+    /// Where documents come from
     #[arg(short = 'f', long, value_name = "NAME", value_enum, default_value_t)]
     pub backend: BackendKind,
 
-    /// Layout of the directory: which file an id means
+    /// Which file of the directory an id means
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     pub layout: LayoutKind,
 
-    /// Cached documents
+    /// Number of cached documents; 0 turns the cache off
     #[arg(short = 'n', long, value_name = "N", default_value = "8192")]
     pub cache_entries: usize,
 
-    /// Memory for cached documents
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    /// Memory for cached documents; 0 turns the cache off
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = service::size)]
     pub cache_bytes: ByteSize,
 
-    /// Files that the cache keeps open
+    /// Number of files that the cache keeps open; with 0, large documents are opened for each request
     #[arg(long, value_name = "N", default_value = "256")]
     pub cache_descriptors: usize,
 
     /// Documents up to this size are cached in memory, larger ones as open files
     /// [default: 8KiB of a directory; 2MiB of a database, whose larger ones are copied to temporary files]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = service::size)]
     pub cache_file_max: Option<ByteSize>,
 
-    /// Time for which a cached document is served, and a manifest used, without a check whether it has changed
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    /// Time for which a cached document or manifest is used without a check whether it has changed; 0 checks each time
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = service::duration)]
     pub revalidate: Duration,
 
-    /// Threads that load documents, so that no event loop waits for one
-    /// [default: 0 for a directory: loops load themselves; for a database twice the processors]
+    /// Threads that load documents, so that no event loop waits for them
+    /// [default: 0 for a directory, which event loops read themselves; twice the processors for a database]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=1024))]
     pub readers: Option<u16>,
 }
@@ -93,7 +93,9 @@ impl FileArgs {
     pub fn port(&self) -> Result<Option<u16>, String> {
         let port = |text: &Path| {
             let port = text.to_str().and_then(|text| text.parse().ok());
-            port.ok_or_else(|| format!("`{}` is no port; before CONTENT there may be one", text.display()))
+            port.ok_or_else(|| {
+                format!("{} is not a port: one of two arguments must be a PORT, in front of DIR", text.display())
+            })
         };
         self.port_operand().map(port).transpose()
     }
@@ -222,5 +224,5 @@ fn invalid(combination: [(&'static str, String); 2], reason: &str) -> Invalid {
 fn layout_problem(backend: BackendKind, layout: LayoutKind) -> Option<&'static str> {
     let has_layout = backend == BackendKind::Filesystem;
     (!has_layout && layout != LayoutKind::Zotero)
-        .then_some("a database knows its documents by their ids; --layout is for `fileserver import`")
+        .then_some("a database finds documents by id and has no layout; use --layout with `fileserver import`")
 }

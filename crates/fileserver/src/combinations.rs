@@ -24,10 +24,11 @@ use crate::{
 /// Protocol that clients speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ProtocolKind {
-    /// eight characters in, the bytes of the document and the end of the connection out; one NUL when there is none
+    /// the client sends eight characters and gets the document and the end of the connection, or one NUL byte if there is
+    /// no such document
     #[default]
     Original,
-    /// lengths in front and a status: connections last, requests may be pipelined, every miss says what it is
+    /// requests and replies carry their length, replies a status; connections stay open, requests may be pipelined
     Framed,
 }
 
@@ -50,9 +51,7 @@ impl Combination {
     /// Returns the reason why the choices do not go together, if they do not.
     pub fn problem(&self) -> Option<&'static str> {
         match (self.cache_map, self.eviction) {
-            (CacheMapKind::None, EvictionKind::LockFree) => {
-                Some("it marks the entries of a cache map, and without one there is nothing to mark")
-            }
+            (CacheMapKind::None, EvictionKind::LockFree) => Some("lock-free eviction needs the entries of a cache map"),
             _ => None,
         }
     }

@@ -2,7 +2,6 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::Context;
 use clap::Parser;
 use fileserver::backend::{ImportOptions, Progress, import};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
@@ -13,28 +12,33 @@ const EXAMPLES: &str = "Examples:
   fileserver import --layout tree documents documents.db
   fileserver --backend sqlite documents.db
 
-A database that is being served may be replaced: servers notice.
-Exit status: 0 when every document is in it; 2 bad usage; 1 anything else, and then DB is what it was before.";
+A database that is being served may be replaced; servers notice the change.
+Exit status: 0 when all documents are imported; 2 bad usage; 1 anything else, and DB is unchanged then.";
 
-/// Writes the documents of a directory to a database for --backend sqlite
+/// Imports the documents of a directory into a database for --backend sqlite
 #[derive(Debug, Parser)]
-#[command(name = "fileserver import", version, max_term_width = 120, after_help = EXAMPLES)]
+#[command(name = "fileserver import", bin_name = "fileserver import", version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {
-    /// Layout of the directory: which file an id means
+    /// Which file of the directory an id means
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     layout: LayoutKind,
 
-    /// Unit in which the database is read and written, in bytes: a power of two from 512 to 65536
-    #[arg(long, value_name = "BYTES", default_value_t = ImportOptions::default().page_bytes)]
+    /// Page size of the database, in bytes: a power of two from 512 to 65536
+    #[arg(long, value_name = "BYTES", default_value_t = ImportOptions::default().page_bytes, value_parser = page_size)]
     page_size: u32,
 
     /// Directory of the documents
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// The database to write; one that is there is replaced once the new one is complete
+    /// Database to write; an existing one is replaced once the new one is complete
     #[arg(value_name = "DB")]
     database: PathBuf,
+}
+
+fn page_size(text: &str) -> Result<u32, String> {
+    let size = text.parse().ok().filter(|size: &u32| size.is_power_of_two() && (512..=65536).contains(size));
+    size.ok_or_else(|| "not a power of two from 512 to 65536".to_owned())
 }
 
 /// Runs the command with `arguments`, its own name first.
@@ -50,7 +54,7 @@ pub(crate) fn main(arguments: impl Iterator<Item = std::ffi::OsString>) -> ExitC
 
 fn run(options: &Options) -> anyhow::Result<()> {
     let Options { layout, page_size, directory, database } = options;
-    let layout = layout.open(directory).with_context(|| format!("cannot import {}", directory.display()))?;
+    let layout = layout.open(directory)?;
     let bar = bar();
     let show = |progress: Progress| {
         bar.set_length(progress.documents_total as u64);
@@ -59,10 +63,10 @@ fn run(options: &Options) -> anyhow::Result<()> {
     };
     let imported = import(directory, &layout, database, ImportOptions { page_bytes: *page_size }, show);
     bar.finish_and_clear();
-    let imported = imported.with_context(|| format!("cannot import {}", directory.display()))?;
+    let imported = imported?;
     let vanished = match imported.vanished {
         0 => String::new(),
-        files => format!("; {files} were gone when it was their turn"),
+        files => format!("; {files} had gone before they could be read"),
     };
     let (documents, bytes) = (imported.documents, HumanBytes(imported.bytes));
     service::advise(format_args!("{documents} documents, {bytes}, in {}{vanished}", database.display()));

@@ -9,7 +9,8 @@ use clap::Parser;
 use fileserver::{FileArgs, FileServer, Metrics, Sample, backend::BackendKind};
 use service::{Cli, Dimension, Host, Invalid, ServiceArgs};
 
-const USAGE: &str = "fileserver [OPTIONS] [[PORT] CONTENT]
+const USAGE: &str = "fileserver [OPTIONS] [[PORT] DIR]
+       fileserver [OPTIONS] --backend sqlite [[PORT] DB]
        fileserver import [--layout NAME] DIR DB";
 
 const EXAMPLES: &str = "Examples:
@@ -22,7 +23,7 @@ const EXAMPLES: &str = "Examples:
 
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
 
-/// Serves documents by id, from every combination of protocol, request map, cache and back end, on seven I/O drivers
+/// File server for documents by id: protocol, request map, cache, eviction and back end can be chosen, on seven I/O drivers
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES, override_usage = USAGE)]
 struct Options {
@@ -45,7 +46,7 @@ impl Cli for Options {
         self.file.check()?;
         match self.file.port()? {
             Some(port) if !self.service.listen.is_empty() => {
-                Err(format!("PORT {port} and --listen both say where to listen; use one of them"))
+                Err(format!("PORT {port} and --listen exclude each other"))
             }
             Some(_) | None => Ok(()),
         }
@@ -59,10 +60,10 @@ impl Cli for Options {
         FileArgs::invalid()
     }
 
-    /// The port in front of the content, on all interfaces, as the original had it.
+    /// The port in front of the content, on loopback like every default.
     fn default_addresses(&self) -> Vec<String> {
         let port = self.file.port().ok().flatten();
-        vec![port.map_or_else(|| Self::LISTEN.to_owned(), |port| format!("0.0.0.0:{port}"))]
+        vec![port.map_or_else(|| Self::LISTEN.to_owned(), |port| format!("127.0.0.1:{port}"))]
     }
 }
 
@@ -80,30 +81,38 @@ fn serve(file: &FileArgs, mut host: Host) -> anyhow::Result<()> {
         Some(content) => content.to_owned(),
         None => sample(file, &mut host)?,
     };
-    let backend = file.open(&content).with_context(|| format!("cannot serve {}", content.display()))?;
+    let backend = file.open(&content)?;
     let server = Arc::new(FileServer::new(&file.combination(), backend, file.options(host.timeouts()))?);
     host.registry().register_collector(Box::new(Metrics(Arc::clone(&server))));
-    // The generator checks what it gets against the files.
-    let files = match file.backend {
-        BackendKind::Filesystem => content.display().to_string(),
-        BackendKind::Sqlite => "DIR".to_owned(),
+    // The generator compares the documents with the files.
+    let (files, note) = match (file.backend, file.content()) {
+        (BackendKind::Filesystem, _) => (content.display().to_string(), ""),
+        (BackendKind::Sqlite, None) => (content.with_file_name("").display().to_string(), ""),
+        (BackendKind::Sqlite, Some(_)) => ("DIR".to_owned(), "  # DIR: the directory that was imported"),
     };
+    let loadgen = loadgen_command();
     host.serve(server, |addresses| {
         for address in addresses {
             let (protocol, layout) = (file.protocol, file.layout);
             service::advise(format_args!(
-                "try: loadgen file --protocol {protocol} --layout {layout} {address} {files}"
+                "try: {loadgen} file -d 5s --protocol {protocol} --layout {layout} {address} {files}{note}"
             ));
         }
     })
 }
 
-/// Makes something to serve, which goes at the end.
+/// Returns the words that run loadgen in the way in which this program was run: by cargo or by its name.
+fn loadgen_command() -> &'static str {
+    // `cargo run` sets this variable.
+    if env::var_os("CARGO_MANIFEST_DIR").is_some() { "cargo run --release -p loadgen --" } else { "loadgen" }
+}
+
+/// Makes a sample to serve, which is removed at the end.
 fn sample(file: &FileArgs, host: &mut Host) -> anyhow::Result<PathBuf> {
     let sample = Sample::generate(file.layout, file.backend).context("cannot make a sample collection")?;
     let path = sample.content().to_owned();
     let ids = Sample::ids().collect::<Vec<_>>().join(", ");
-    service::advise(format_args!("serving a generated sample from {}, until the end: {ids}", path.display()));
+    service::advise(format_args!("serving a generated sample in {}, removed at the end: {ids}", path.display()));
     let directory = sample.directory().to_owned();
     host.at_once(move || _ = fs::remove_dir_all(directory));
     host.at_end(move || sample.remove().context("cannot remove the sample collection"));

@@ -37,12 +37,12 @@ impl Collector for Metrics {
         total(encoder, "document_bytes", "Bytes of documents queued", statistics.document_bytes)?;
         total(encoder, "cache_hits", "Documents from the cache", statistics.hits)?;
         let revalidations = statistics.revalidations;
-        total(encoder, "cache_revalidations", "Cached documents looked at and found unchanged", revalidations)?;
-        total(encoder, "cache_misses", "Documents that had to be loaded or waited for", statistics.misses)?;
-        total(encoder, "cache_coalesced", "Misses that waited for the load of another", statistics.coalesced)?;
-        total(encoder, "loads", "Times the back end was asked for a document", statistics.loads)?;
+        total(encoder, "cache_revalidations", "Cached documents checked and found unchanged", revalidations)?;
+        total(encoder, "cache_misses", "Documents that were not in the cache", statistics.misses)?;
+        total(encoder, "cache_coalesced", "Misses that waited for a load in flight", statistics.coalesced)?;
+        total(encoder, "loads", "Documents loaded from the back end", statistics.loads)?;
         let (used, evicted) = self.0.cache();
-        total(encoder, "cache_evictions", "Cached documents that had to make room", evicted)?;
+        total(encoder, "cache_evictions", "Cached documents evicted", evicted)?;
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         gauge(
             encoder,

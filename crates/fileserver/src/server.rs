@@ -41,7 +41,7 @@ pub enum StartError {
     Combination(Combination, &'static str),
     #[error(transparent)]
     Reader(#[from] BackendError),
-    #[error("cannot start a thread: {0}")]
+    #[error("cannot start a thread")]
     Thread(#[from] io::Error),
 }
 

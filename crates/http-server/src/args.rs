@@ -15,18 +15,18 @@ pub struct HttpArgs {
     pub tree: TreeArgs,
 
     /// Files up to this size are kept in memory as ready responses, larger ones as open descriptors
-    #[arg(long, value_name = "SIZE", default_value = "8KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = service::size)]
     pub cache_file_max: ByteSize,
 
     /// Memory for cached files; 0 turns the cache off
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = service::size)]
     pub cache_bytes: ByteSize,
 
-    /// Cached files; 0 turns the cache off
+    /// Number of cached files; 0 turns the cache off
     #[arg(long, value_name = "N", default_value = "8192")]
     pub cache_entries: usize,
 
-    /// Files that the cache keeps open
+    /// Number of files that the cache keeps open; with 0, large files are opened for each request
     #[arg(long, value_name = "N", default_value = "256")]
     pub cache_descriptors: usize,
 }
@@ -37,7 +37,7 @@ impl HttpArgs {
     /// # Errors
     /// Those of [`Site::open`].
     pub fn open_site(&self) -> io::Result<Site> {
-        Site::open(&self.tree.root, self.site_options())
+        Site::open(self.tree.root(), self.site_options())
     }
 
     fn site_options(&self) -> SiteOptions {

@@ -9,13 +9,13 @@ use service::{Cli, Host, ServiceArgs};
 
 const EXAMPLES: &str = "Examples:
   http-server                                            this directory on 127.0.0.1:8080
-  http-server -d site --driver uring --threads 4 --listen 0.0.0.0:80
-  http-server -d site --listen unix:/run/site.sock --metrics 127.0.0.1:9100
+  http-server --driver uring --threads 4 --listen 0.0.0.0:80 site
+  http-server --listen unix:/run/site.sock --metrics 127.0.0.1:9100 site
   http-server --list-backends
 
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
 
-/// A static web server on seven I/O drivers
+/// Static web server on seven I/O drivers
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {
@@ -44,12 +44,12 @@ fn main() -> ExitCode {
 
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
     let media = http.tree.media_types()?;
-    let site = http.open_site().with_context(|| format!("cannot serve {}", http.tree.root.display()))?;
+    let site = http.open_site().with_context(|| format!("cannot serve {}", http.tree.root().display()))?;
     let server = Arc::new(HttpServer::new(site.with_media_types(media), HttpOptions::from_host(&host)));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     host.serve(server, |addresses| {
         for address in addresses {
-            service::advise(format_args!("try: {}", web::curl_command(address, &http.tree.example_path())));
+            service::advise(format_args!("try: {}", http.tree.example(address)));
         }
     })
 }

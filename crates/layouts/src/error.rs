@@ -5,11 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Reason why a directory cannot be used with a layout.
+/// Reason why a directory cannot be used with a layout. The message is complete: there is no source to print behind it.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
-    #[error("cannot read {path}: {source}", path = .path.display())]
-    Read { path: PathBuf, source: io::Error },
+    #[error("cannot read {path}: {error}", path = .path.display())]
+    Read { path: PathBuf, error: io::Error },
     /// Malformed line, counted from 1.
     #[error("{path}, line {line}: {problem}", path = .path.display())]
     Malformed { path: PathBuf, line: usize, problem: &'static str },
@@ -18,6 +18,6 @@ pub enum LayoutError {
 impl LayoutError {
     /// Makes the error of reading `path`, for `map_err`.
     pub fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Read { path: path.to_owned(), source }
+        move |error| Self::Read { path: path.to_owned(), error }
     }
 }

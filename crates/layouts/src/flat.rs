@@ -63,7 +63,7 @@ pub(crate) fn open_root(directory: &Path) -> Result<Root, LayoutError> {
 }
 
 pub(crate) fn failed(path: &Path) -> impl FnOnce(OpenError) -> LayoutError {
-    move |error| LayoutError::Read { path: path.to_owned(), source: error.into() }
+    move |error| LayoutError::Read { path: path.to_owned(), error: error.into() }
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ impl List {
                 state.map(Ok)
             }
             Err(error) => {
-                tracing::warn!(%error, "the manifest has changed and cannot be used; the one before stays in force");
+                tracing::warn!(%error, "the manifest has changed and cannot be used; the previous one stays in force");
                 Some(state)
             }
         };

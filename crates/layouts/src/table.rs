@@ -14,7 +14,7 @@ use crate::{Flat, Layout, LayoutError, Located, Manifest, Tree, Zotero};
 
 macro_rules! layouts {
     ($($(#[$attribute:meta])+ $kind:ident => $open:expr;)+) => {
-        /// Organisation of a directory.
+        /// Layout of a directory.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
         pub enum LayoutKind {
             $($(#[$attribute])+ $kind,)+
@@ -59,14 +59,14 @@ macro_rules! layouts {
 }
 
 layouts! {
-    /// a directory named by the id, in it the first `.pdf` by name: Zotero's storage
+    /// the first `.pdf` by name in the directory named by the id (Zotero's storage)
     #[default]
     Zotero => |_: &Path| Ok(Zotero);
-    /// the id is the name of a file in the directory
+    /// the file of that name in the directory
     Flat => |_: &Path| Ok(Flat);
-    /// the id is a path, its parts separated by `/`
+    /// the file at that path; parts are separated by `/`
     Tree => |_: &Path| Ok(Tree);
-    /// `manifest.tsv` in the directory says which: lines of an id, a tab and a path
+    /// the file that `manifest.tsv` in the directory names: lines of an id, a tab and a path
     Manifest => Manifest::open;
 }
 

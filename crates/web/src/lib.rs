@@ -28,4 +28,4 @@ pub use options::HttpOptions;
 pub use server::{Conn, WebServer};
 pub use site::{NotFound, Response, Route, Site};
 pub use statistics::Statistics;
-pub use tree::{TreeArgs, curl_command, open};
+pub use tree::{TreeArgs, curl_command, open, url};

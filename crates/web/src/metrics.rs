@@ -27,9 +27,14 @@ impl<S: Site + fmt::Debug> Collector for RequestMetrics<S> {
             ConstCounter::new(count).encode(responses.encode_family(&[("class", *class)])?)?;
         }
         total(encoder, "response_bytes", "Bytes of responses queued", statistics.bytes)?;
-        total(encoder, "cache_hits", "Responses without a look at the file system", statistics.cache_hits)?;
+        total(
+            encoder,
+            "cache_hits",
+            "Responses from the cache without a check of the file system",
+            statistics.cache_hits,
+        )?;
         let revalidations = statistics.cache_revalidations;
-        total(encoder, "cache_revalidations", "Cached files looked at and found unchanged", revalidations)?;
+        total(encoder, "cache_revalidations", "Cached files checked and found unchanged", revalidations)?;
         total(encoder, "file_opens", "Files opened", statistics.file_opens)
     }
 }

@@ -1,7 +1,9 @@
 //! Directory tree to serve: the flags that name it, and the file in it that a path means.
 
 use std::{
+    fs::File,
     io,
+    net::{Ipv4Addr, Ipv6Addr},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -21,30 +23,39 @@ const INDEX: &str = "index.html";
 /// Flags that say what is served.
 #[derive(Clone, Debug, Args)]
 pub struct TreeArgs {
-    /// The directory to serve
-    #[arg(short = 'd', long, value_name = "DIR", default_value = ".")]
-    pub root: PathBuf,
+    /// Directory to serve [default: the current one]
+    #[arg(value_name = "DIR", conflicts_with = "root")]
+    pub directory: Option<PathBuf>,
+
+    /// The same as DIR
+    #[arg(short = 'd', long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
 
     /// Short for --listen 127.0.0.1:PORT
     #[arg(short = 'p', long, value_name = "PORT", conflicts_with = "listen")]
     pub port: Option<u16>,
 
-    /// Time for which a cached file is served without a check whether it has changed
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    /// Time for which a cached file is served without a check whether it has changed; 0 checks each time
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = service::duration)]
     pub revalidate: Duration,
 
-    /// Media types by extension, in the form of mime.types; they go before the built-in ones
+    /// Media types by extension, in the format of mime.types; they take precedence over the built-in ones
     #[arg(long, value_name = "FILE")]
     pub mime_file: Option<PathBuf>,
 }
 
 impl TreeArgs {
+    /// Returns the directory to serve, by whichever argument it was named.
+    pub fn root(&self) -> &Path {
+        self.directory.as_deref().or(self.root.as_deref()).unwrap_or_else(|| Path::new("."))
+    }
+
     /// Opens the directory.
     ///
     /// # Errors
     /// It cannot be opened as a directory.
     pub fn open_root(&self) -> io::Result<Root> {
-        Ok(Root::open(&self.root)?)
+        Ok(Root::open(self.root())?)
     }
 
     /// Reads the media types, where a file of them is named.
@@ -60,17 +71,27 @@ impl TreeArgs {
         vec![self.port.map_or_else(|| C::LISTEN.to_owned(), |port| format!("127.0.0.1:{port}"))]
     }
 
-    /// Returns a path for the person who started the server to try: `/` where there is an index, else the first file with a
-    /// name that needs no quoting.
-    pub fn example_path(&self) -> String {
+    /// Returns the command that fetches a file from the server at `address`: the index where there is one, else the first
+    /// file with a name that needs no quoting. Says what is missing for a GET of `/`.
+    pub fn example(&self, address: &Address) -> String {
         let is_plain = |name: &str| {
             !name.starts_with('.') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
         };
-        if self.root.join(INDEX).is_file() {
-            return "/".to_owned();
+        let is_served = |name: &str| {
+            let path = self.root().join(name);
+            path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) && File::open(path).is_ok()
+        };
+        if is_served(INDEX) {
+            return curl_command(address, "/");
         }
-        let names = names(&self.root).into_iter().filter(|name| is_plain(name) && self.root.join(name).is_file());
-        format!("/{}", names.min().unwrap_or_default())
+        let mut names = names(self.root());
+        names.sort_unstable();
+        match names.iter().find(|name| is_plain(name) && is_served(name)) {
+            Some(name) => format!("{}  # no {INDEX} here, so / is 404", curl_command(address, &format!("/{name}"))),
+            None => {
+                format!("{}  # 404 until there is an {INDEX} in {}", curl_command(address, "/"), self.root().display())
+            }
+        }
     }
 }
 
@@ -79,17 +100,20 @@ fn names(directory: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
+/// Returns the URL of `path` on the server at `address`, as seen from this machine; `None` for a unix socket.
+pub fn url(address: &Address, path: &str) -> Option<String> {
+    let Address::Tcp(mut address) = *address else { return None };
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    Some(format!("http://{address}{path}"))
+}
+
 /// Returns a command line that fetches `path` from the server at `address`.
 pub fn curl_command(address: &Address, path: &str) -> String {
-    match address {
-        Address::Tcp(address) => {
-            let mut address = *address;
-            if address.ip().is_unspecified() {
-                address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1].into() });
-            }
-            format!("curl http://{address}{path}")
-        }
-        Address::Unix(socket) => format!("curl --unix-socket '{}' http://localhost{path}", socket.display()),
+    match (address, url(address, path)) {
+        (Address::Unix(socket), _) => format!("curl --unix-socket '{}' http://localhost{path}", socket.display()),
+        (Address::Tcp(_), url) => format!("curl {}", url.unwrap_or_default()),
     }
 }
 
@@ -127,23 +151,38 @@ mod tests {
     #[test]
     fn a_port_excludes_listen_addresses() {
         let flags = Flags::try_parse_from(["server"]).unwrap();
-        assert_eq!((flags.tree.root, flags.listen), (PathBuf::from("."), None));
+        assert_eq!((flags.tree.root(), flags.listen), (Path::new("."), None));
         assert!(Flags::try_parse_from(["server", "-p", "1", "--listen", "127.0.0.1:2"]).is_err());
         assert!(Flags::try_parse_from(["server", "-p", "65536"]).is_err());
     }
 
     #[test]
-    fn the_example_path_leads_to_a_file() {
+    fn a_directory_is_named_once_with_or_without_a_flag() {
+        let parse = |arguments: &[&str]| Flags::try_parse_from([&["server"], arguments].concat());
+        for arguments in [&["site"][..], &["-d", "site"], &["--root", "site"]] {
+            assert_eq!(parse(arguments).unwrap().tree.root(), Path::new("site"));
+        }
+        assert!(parse(&["site", "-d", "other"]).is_err() && parse(&["site", "other"]).is_err());
+    }
+
+    #[test]
+    fn the_example_fetches_a_file_that_is_there() {
         let directory = tempfile::tempdir().unwrap();
-        let args = Flags::try_parse_from(["server", "-d", directory.path().to_str().unwrap()]).unwrap().tree;
-        assert_eq!(args.example_path(), "/");
+        let args = Flags::try_parse_from(["server", directory.path().to_str().unwrap()]).unwrap().tree;
+        let example = || args.example(&"127.0.0.1:80".parse().unwrap());
+        assert!(
+            example().starts_with("curl http://127.0.0.1:80/ ") && example().contains("index.html"),
+            "{}",
+            example()
+        );
         std::fs::create_dir(directory.path().join("a")).unwrap();
         for name in [".hidden", "a b.txt", "c.txt", "b.txt"] {
             std::fs::write(directory.path().join(name), "").unwrap();
         }
-        assert_eq!(args.example_path(), "/b.txt");
+        std::os::unix::fs::symlink("/etc/passwd", directory.path().join("aa")).unwrap();
+        assert!(example().starts_with("curl http://127.0.0.1:80/b.txt "), "{}", example());
         std::fs::write(directory.path().join("index.html"), "").unwrap();
-        assert_eq!(args.example_path(), "/");
+        assert_eq!(example(), "curl http://127.0.0.1:80/");
     }
 
     #[test]

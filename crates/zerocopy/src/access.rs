@@ -13,6 +13,17 @@ pub struct Access {
     is_local: bool,
 }
 
+/// Rule for `/cache/`, for the person who starts the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessRule {
+    /// Everybody on this machine has access.
+    Open,
+    /// Holders of the token have access.
+    Token,
+    /// Nobody has access: the server listens beyond this machine and has no token.
+    Closed,
+}
+
 /// Reason why a request is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Denial {
@@ -35,6 +46,15 @@ impl Access {
         Self { token: token.map(|token| token.as_bytes().into()), is_local: addresses.iter().all(is_local) }
     }
 
+    /// Returns the rule that follows from the token and the addresses.
+    pub fn rule(&self) -> AccessRule {
+        match &self.token {
+            Some(_) => AccessRule::Token,
+            None if self.is_local => AccessRule::Open,
+            None => AccessRule::Closed,
+        }
+    }
+
     /// Checks a request that reads.
     ///
     /// # Errors
@@ -42,12 +62,14 @@ impl Access {
     pub(crate) fn check(&self, request: &Request<'_>) -> Result<(), Denial> {
         match &self.token {
             Some(token) if !has_token(request, token) => {
-                Err(Denial { status: Status::Unauthorized, why: "the admin token is missing or wrong" })
+                Err(Denial { status: Status::Unauthorized, why: "admin token missing or wrong" })
             }
-            None if !self.is_local => Err(forbidden("the server listens beyond this machine and has no --admin-token")),
+            None if !self.is_local => Err(forbidden(
+                "/cache/ is closed: the server listens on other than loopback addresses and has no --admin-token",
+            )),
             // A name that resolves to this machine may belong to a stranger, whose page would be of the same origin.
             None if !has_local_host(request) => {
-                Err(forbidden("without an admin token the Host must be localhost or an address"))
+                Err(forbidden("without an admin token, Host must be localhost or an IP address"))
             }
             Some(_) | None => Ok(()),
         }
@@ -60,10 +82,10 @@ impl Access {
     pub(crate) fn check_change(&self, request: &Request<'_>) -> Result<(), Denial> {
         self.check(request)?;
         if matches!(request.method, Method::Get | Method::Head) && !self.is_local {
-            return Err(forbidden("GET resets only where the server listens on loopback alone; use POST or DELETE"));
+            return Err(forbidden("GET may reset only on a server that listens on loopback alone; use POST or DELETE"));
         }
         if is_cross_site(request) {
-            return Err(forbidden("sent by a page of another site"));
+            return Err(forbidden("cross-site request"));
         }
         Ok(())
     }

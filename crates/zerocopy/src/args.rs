@@ -1,6 +1,6 @@
 //! Flags of the server beside those that all servers share.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::Args;
@@ -8,79 +8,92 @@ use web::TreeArgs;
 
 use crate::{CacheOptions, Limits, StrategyChoice};
 
-/// Capacity of the smallest pipe that holds a head and a page of a file, in bytes.
+/// Capacity of the smallest pipe, which holds a head and a page of a file, in bytes.
 const PIPE_SIZE_MIN: u64 = 8 << 10;
 
 /// Flags that say what is served, and how it is cached and sent.
 #[derive(Clone, Debug, Args)]
 pub struct ZerocopyArgs {
-    /// The directory to serve
-    #[arg(value_name = "DIR", conflicts_with = "root")]
-    pub directory: Option<PathBuf>,
-
     #[command(flatten)]
     pub tree: TreeArgs,
 
-    /// Way of bodies to their sockets; `auto` picks one by the size of a file
+    /// How bodies are sent; `auto` picks a way by the size of the file, --list-backends describes them
     #[arg(long, value_name = "NAME", value_enum, default_value = "auto")]
     pub strategy: StrategyChoice,
 
-    /// Capacity of all cached pipes; an unprivileged user gets 64 MiB of pipes from the kernel
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    /// Limit of the capacity of all cached pipes; the kernel gives an unprivileged user 64 MiB
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = pipe_budget)]
     pub pipe_budget: ByteSize,
 
-    /// The largest pipe, cached or scratch; larger files lie in several
+    /// Size of the largest pipe; a larger file takes several
     #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = pipe_size)]
     pub pipe_size: ByteSize,
 
-    /// Time after its last request at which a file leaves the cache
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    /// A file leaves the cache this long after its last request
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = positive_duration)]
     pub idle_evict: Duration,
 
-    /// Cached paths; 0 turns the cache off
+    /// Number of cached paths; 0 turns the cache off
     #[arg(long, value_name = "N", default_value = "8192")]
     pub cache_entries: usize,
 
-    /// Files and pipes that the cache keeps open
+    /// Number of files and pipe ends that the cache keeps open; 0 turns the cache off
     #[arg(long, value_name = "N", default_value = "4096")]
     pub cache_descriptors: u64,
 
-    /// Files that the cache keeps mapped, bytes of them
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    /// Limit of the total size of mapped files
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = service::positive_size)]
     pub mapped_bytes: ByteSize,
 
     /// Memory for the copies of --strategy uring, locked into RAM where the driver registers it
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = registered_bytes)]
     pub registered_bytes: ByteSize,
 
-    /// Resources added by POST /cache/add/, bytes of them
-    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
+    /// Limit of the total size of resources added by POST /cache/add/; with 0, none can be added
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = service::size)]
     pub overlay_bytes: ByteSize,
 
-    /// The body of a POST to /cache/add/ must have arrived whole after this, from the end of its head
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    /// The body of a POST to /cache/add/ must arrive within this time
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = positive_duration)]
     pub upload_timeout: Duration,
 
-    /// Token for /cache/; needed unless the server listens on loopback alone
+    /// Token required for /cache/, unless the server listens on loopback alone
     #[arg(long, value_name = "TOKEN", hide_env_values = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub admin_token: Option<String>,
 }
 
+fn positive_duration(text: &str) -> Result<Duration, String> {
+    match service::duration(text)? {
+        Duration::ZERO => Err("must be more than 0".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+fn pipe_budget(text: &str) -> Result<ByteSize, String> {
+    let size = service::size(text)?;
+    if size.as_u64() < PIPE_SIZE_MIN {
+        return Err("must be at least 8KiB, the smallest pipe; --strategy sendfile uses none".to_owned());
+    }
+    Ok(size)
+}
+
+fn registered_bytes(text: &str) -> Result<ByteSize, String> {
+    let size = service::size(text)?;
+    match size.as_u64() {
+        1..=0x4000_0000 => Ok(size),
+        _ => Err("must be between 1 byte and 1GiB, the kernel's limit for one buffer".to_owned()),
+    }
+}
+
 fn pipe_size(text: &str) -> Result<ByteSize, String> {
-    let size = text.parse::<ByteSize>()?;
+    let size = service::size(text)?;
     match size.as_u64() {
         PIPE_SIZE_MIN..=0x4000_0000 => Ok(size),
-        _ => Err("must be between 8 KiB and 1 GiB".to_owned()),
+        _ => Err("must be between 8KiB and 1GiB".to_owned()),
     }
 }
 
 impl ZerocopyArgs {
-    /// Returns the tree, wherever it was named.
-    pub fn tree(&self) -> TreeArgs {
-        let root = self.directory.as_ref().unwrap_or(&self.tree.root).clone();
-        TreeArgs { root, ..self.tree.clone() }
-    }
-
     pub fn cache_options(&self) -> CacheOptions {
         CacheOptions {
             strategy: self.strategy,
@@ -126,22 +139,17 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_named_once_with_or_without_a_flag() {
-        for arguments in [&["site"][..], &["-d", "site"], &["--root", "site"]] {
-            assert_eq!(parse(arguments).unwrap().tree().root, PathBuf::from("site"));
-        }
-        assert_eq!(parse(&[]).unwrap().tree().root, PathBuf::from("."));
-        assert!(parse(&["site", "-d", "other"]).is_err());
-    }
-
-    #[test]
     fn invalid_values_are_refused() {
         for bad in [
             ["--pipe-size", "4KiB"],
+            ["--pipe-budget", "0"],
+            ["--mapped-bytes", "0"],
+            ["--registered-bytes", "0"],
+            ["--registered-bytes", "2GiB"],
             ["--strategy", "splice"],
             ["--admin-token", ""],
-            ["--idle-evict", "5"],
-            ["--upload-timeout", "1"],
+            ["--idle-evict", "0s"],
+            ["--upload-timeout", "soon"],
         ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }

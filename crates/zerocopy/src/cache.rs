@@ -134,11 +134,11 @@ struct Identity {
 /// Reason why a resource cannot be put over the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OverlayError {
-    #[error("there is an added resource of this name already; PUT replaces it")]
+    #[error("a resource has already been added at this path; use PUT to replace it")]
     Exists,
-    #[error("no room for it: --overlay-bytes, or the number of added resources")]
+    #[error("no room: --overlay-bytes or the limit of 1024 added resources is reached")]
     Full,
-    #[error("out of descriptors or memory")]
+    #[error("out of file descriptors or memory")]
     Exhausted,
 }
 

@@ -23,7 +23,7 @@ mod statistics;
 mod strategy;
 mod webui;
 
-pub use access::Access;
+pub use access::{Access, AccessRule};
 pub use args::ZerocopyArgs;
 pub use cache::{Cache, CacheOptions};
 pub use file::CachedFile;

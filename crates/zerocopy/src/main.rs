@@ -5,21 +5,22 @@ use std::{process::ExitCode, sync::Arc};
 use anyhow::Context;
 use clap::Parser;
 use service::{Cli, Dimension, Host, ScratchPipes, ServiceArgs};
-use sys::registered::Region;
+use sys::{listen::Address, registered::Region};
 use web::{HttpOptions, RequestMetrics};
 use zerocopy::{
-    Access, Cache, CacheMetrics, CachedSite, Strategy, StrategyChoice, ZerocopyArgs, ZerocopyServer, start_janitor,
+    Access, AccessRule, Cache, CacheMetrics, CachedSite, Strategy, StrategyChoice, ZerocopyArgs, ZerocopyServer,
+    start_janitor,
 };
 
 const EXAMPLES: &str = "Examples:
   zerocopy                                               this directory on 127.0.0.1:8081
   zerocopy --strategy pipe --driver uring --threads 4 --listen 0.0.0.0:80 --admin-token secret site
-  curl http://127.0.0.1:8081/cache/stats                 what it does; a page of it at /cache/webui/
+  curl http://127.0.0.1:8081/cache/stats                 statistics as JSON; live page at /cache/webui/
   zerocopy --list-backends
 
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
 
-/// A static web server whose cache lies in the kernel's pipes, on seven I/O drivers
+/// Static web server that sends files from the kernel's caches without copying, on seven I/O drivers
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {
@@ -56,8 +57,8 @@ fn main() -> ExitCode {
 }
 
 fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
-    let (tree, mut options) = (args.tree(), args.cache_options());
-    let root = tree.open_root().with_context(|| format!("cannot serve {}", tree.root.display()))?;
+    let (tree, mut options) = (&args.tree, args.cache_options());
+    let root = tree.open_root().with_context(|| format!("cannot serve {}", tree.root().display()))?;
     let pipe_bytes = usize::try_from(options.limits.pipe_size).unwrap_or(usize::MAX);
     let scratch_pipes = ScratchPipes::new(pipe_bytes, ScratchPipes::COUNT_MAX);
     // What is larger than the scratch pipes that the kernel grants could never be sent through one.
@@ -73,6 +74,7 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     let cache = Arc::new(Cache::new(root, tree.media_types()?, options, registered));
     start_janitor(&cache).context("cannot start a thread")?;
     let access = Access::new(args.admin_token.as_deref(), host.addresses());
+    let admin = access.rule();
     let site = CachedSite::new(Arc::clone(&cache), access);
     let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::from_host(&host) };
     let server = Arc::new(ZerocopyServer::new(site, http));
@@ -80,8 +82,26 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     host.registry().register_collector(Box::new(CacheMetrics(cache)));
     host.serve(server, |addresses| {
         for address in addresses {
-            service::advise(format_args!("try: {}", web::curl_command(address, &tree.example_path())));
-            service::advise(format_args!("try: {}", web::curl_command(address, "/cache/stats")));
+            service::advise(format_args!("try: {}", tree.example(address)));
+            advise_about_page(address, admin);
+        }
+        if admin == AccessRule::Closed {
+            service::advise(format_args!("/cache/ is closed: not all addresses are loopback; --admin-token opens it"));
         }
     })
+}
+
+/// Says where the live page is, and what it needs.
+fn advise_about_page(address: &Address, admin: AccessRule) {
+    let page = web::url(address, "/cache/webui/");
+    match (admin, page) {
+        (AccessRule::Open, Some(page)) => service::advise(format_args!("try: open {page} in a browser")),
+        (AccessRule::Open, None) => {
+            service::advise(format_args!("try: {}", web::curl_command(address, "/cache/stats")));
+        }
+        (AccessRule::Token, Some(page)) => {
+            service::advise(format_args!("try: open {page} in a browser; it asks for the admin token"));
+        }
+        (AccessRule::Token, None) | (AccessRule::Closed, _) => {}
+    }
 }

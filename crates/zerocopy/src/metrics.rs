@@ -24,8 +24,8 @@ impl Collector for CacheMetrics {
         let resources = &self.0.resources;
         let sent = resources.statistics.totals().by_strategy;
         let encoder = &mut encoder;
-        by_strategy(encoder, "strategy_requests", "Bodies queued, by how they are sent", &sent, |sent| sent.requests)?;
-        by_strategy(encoder, "strategy_bytes", "Bytes queued, by how they are sent", &sent, |sent| sent.bytes)?;
+        by_strategy(encoder, "strategy_requests", "Bodies queued, by strategy", &sent, |sent| sent.requests)?;
+        by_strategy(encoder, "strategy_bytes", "Bytes queued, by strategy", &sent, |sent| sent.bytes)?;
         let help = "Files and responses sent by sendfile instead, by strategy and reason";
         let mut fallbacks = encoder.encode_descriptor("fallbacks", help, None, MetricType::Counter)?;
         for &from in Strategy::value_variants() {
@@ -43,7 +43,12 @@ impl Collector for CacheMetrics {
         gauge(encoder, "mapped_bytes", "Bytes of mapped files", signed(resources.mapped_bytes.used()))?;
         gauge(encoder, "cache_descriptors", "Descriptors of the cache", signed(resources.descriptors.used()))?;
         gauge(encoder, "cached_files", "Paths in the cache", signed(self.0.paths.len() as u64))?;
-        gauge(encoder, "zombies", "Evicted and still being sent", signed(resources.detached.count() as u64))
+        gauge(
+            encoder,
+            "zombies",
+            "Evicted files and pipes that are still being sent",
+            signed(resources.detached.count() as u64),
+        )
     }
 }
 

@@ -122,7 +122,7 @@ impl Failure {
     }
 
     fn method(allow: &'static str) -> Self {
-        Self { allow: Some(allow), ..Self::new(Status::MethodNotAllowed, "not with this method") }
+        Self { allow: Some(allow), ..Self::new(Status::MethodNotAllowed, "method not allowed; see Allow") }
     }
 }
 
@@ -146,7 +146,7 @@ impl CachedSite {
                 None if !below.is_empty() && !below.starts_with(b"/") => return Route::File,
                 _ => Err(Failure::new(
                     Status::NotFound,
-                    "there are /cache/stats, /cache/reset/, /cache/add/ and /cache/webui/",
+                    "not found; there are /cache/stats, /cache/reset/, /cache/add/ and /cache/webui/",
                 )),
             },
         };
@@ -166,7 +166,7 @@ impl CachedSite {
         match (request.method, self.webui.get(name)) {
             (Method::Get | Method::Head, Some(page)) => Ok(Route::Respond(Response::Prepared(Cow::Borrowed(page)))),
             (_, Some(_)) => Err(Failure::method("GET, HEAD")),
-            (_, None) => Err(Failure::new(Status::NotFound, "no such part of the page")),
+            (_, None) => Err(Failure::new(Status::NotFound, "the page has no such file")),
         }
     }
 
@@ -187,7 +187,7 @@ impl CachedSite {
         let mode = if request.method == Method::Put { AddMode::Replace } else { AddMode::Create };
         let path = normal(target)?;
         if path == PREFIX || path.starts_with(b"/cache/") {
-            return Err(Failure::new(Status::Conflict, "the server's own resources are there"));
+            return Err(Failure::new(Status::Conflict, "paths below /cache/ are reserved"));
         }
         let bytes_max = usize::try_from(self.cache.options.overlay_bytes).unwrap_or(usize::MAX);
         Ok(Route::Upload { upload: Upload { path, mode }, bytes_max })
@@ -200,7 +200,7 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn normal(target: &[u8]) -> Result<Vec<u8>, Failure> {
-    path::normalise(target).map_err(|_| Failure::new(Status::BadRequest, "not a path that a file could have"))
+    path::normalise(target).map_err(|_| Failure::new(Status::BadRequest, "invalid path"))
 }
 
 fn status(error: OverlayError) -> Status {

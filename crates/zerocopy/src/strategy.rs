@@ -14,11 +14,11 @@ pub enum Strategy {
     Sendfile,
     /// write from a mapping of the file
     MmapWrite,
-    /// pages of a mapping lent to a pipe by vmsplice, then spliced into the socket
+    /// vmsplice of the pages of a mapping into a pipe, then splice to the socket
     Vmsplice,
-    /// head and file kept in pipes: tee duplicates the references to their pages, splice sends them
+    /// head and file are kept in pipes: tee copies references to their pages, splice sends them
     Pipe,
-    /// a copy in memory: driver uring registers it and sends it by SEND_ZC, the others by plain writes
+    /// a copy in memory, sent by SEND_ZC from registered memory with driver uring, by plain writes with the others
     Uring,
 }
 

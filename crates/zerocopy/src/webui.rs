@@ -5,6 +5,7 @@ use wire::http1::{PreparedResponse, Status};
 /// Files of the page: name below `/cache/webui/`, media type, contents.
 const FILES: &[(&[u8], &str, &[u8])] = &[
     (b"", "text/html; charset=utf-8", include_bytes!("webui/index.html")),
+    (b"icon.svg", "image/svg+xml", include_bytes!("webui/icon.svg")),
     (b"style.css", "text/css; charset=utf-8", include_bytes!("webui/style.css")),
     (b"app.js", "text/javascript; charset=utf-8", include_bytes!("webui/app.js")),
     (b"pictures.js", "text/javascript; charset=utf-8", include_bytes!("webui/pictures.js")),

@@ -39,12 +39,12 @@ impl From<LoadError> for Status {
     }
 }
 
-/// Reason why a collection cannot be used at all.
+/// Reason why a collection cannot be served. The message is complete: there is no source to print behind it.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
-    #[error("cannot open {path}: {source}", path = .path.display())]
-    Open { path: PathBuf, source: io::Error },
-    #[error("{path}: {problem}", path = .path.display())]
+    #[error("cannot serve {path}: {error}", path = .path.display())]
+    Open { path: PathBuf, error: io::Error },
+    #[error("cannot serve {path}: {problem}", path = .path.display())]
     Database { path: PathBuf, problem: DatabaseProblem },
     #[error(transparent)]
     Layout(#[from] LayoutError),

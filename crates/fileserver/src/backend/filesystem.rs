@@ -37,7 +37,7 @@ impl<L: Layout> Filesystem<L> {
     /// # Errors
     /// `directory` cannot be opened as a directory.
     pub fn open(directory: &Path, layout: L, options: FilesystemOptions) -> Result<Self, BackendError> {
-        let failed = |errno| BackendError::Open { path: directory.to_owned(), source: io::Error::from(errno) };
+        let failed = |errno| BackendError::Open { path: directory.to_owned(), error: io::Error::from(errno) };
         Ok(Self { root: Root::open(directory).map_err(failed)?, layout, options })
     }
 }

@@ -94,11 +94,11 @@ macro_rules! backends {
 }
 
 backends! {
-    /// files of a directory, small ones read, large ones sent by the kernel from their descriptors
+    /// files of a directory; large ones are sent by sendfile
     #[default]
     #[value(name = "fs", aliases = ["filesystem", "sendfile"])]
     Filesystem => Filesystem<AnyLayout>, open_directory;
-    /// rows of an SQLite database that `fileserver import` has made, each checked against its digest
+    /// rows of an SQLite database made by `fileserver import`, each verified by its digest
     Sqlite => Sqlite, open_database;
 }
 

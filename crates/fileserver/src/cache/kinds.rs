@@ -14,7 +14,7 @@ pub enum CacheMapKind {
     #[default]
     #[value(alias = "khash")]
     Hashbrown,
-    /// groups of 64 places, a bitmap each, entries packed: the least memory
+    /// groups of 64 slots with a bitmap and packed entries: the least memory
     #[value(alias = "sparsehash")]
     Sparse,
 }
@@ -22,11 +22,11 @@ pub enum CacheMapKind {
 /// Eviction from a full cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum EvictionKind {
-    /// never evicts: what does not fit is not kept
+    /// no eviction: a document that does not fit is not cached
     None,
-    /// evicts the least recently used entry, in exact order, under one lock; with no cache map the order alone
+    /// least recently used, in exact order, under one lock; without a cache map it only records the order of use
     Mutex,
-    /// evicts entries not used lately (second chance); no lock anywhere
+    /// second chance (CLOCK), without locks
     #[default]
     #[value(name = "lockfree")]
     LockFree,

@@ -28,7 +28,7 @@ pub enum RequestMapKind {
     /// hashbrown's table with a faster hash function
     #[value(alias = "khash")]
     Hashbrown,
-    /// an array in which a connection's number is its place
+    /// an array indexed by connection
     #[default]
     Slab,
 }

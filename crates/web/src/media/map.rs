@@ -7,15 +7,15 @@ use thiserror::Error;
 /// Error in a line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MimeProblem {
-    #[error("it is not UTF-8")]
+    #[error("not UTF-8")]
     NotText,
     #[error("{0:?} is not a media type")]
     NotAType(String),
     #[error("{0:?} is not an extension")]
     NotAnExtension(String),
-    #[error("{0:?} does not belong here")]
+    #[error("unexpected {0:?}")]
     Stray(String),
-    #[error("the file ends before this has been closed")]
+    #[error("a block or statement is not closed")]
     Unfinished,
 }
 

@@ -1,4 +1,4 @@
-// The cache, live: asks /cache/stats once a second and draws what it says.
+// Live statistics of the cache: requests /cache/stats once a second and shows the response.
 // Names come from whoever made the files: they are only ever set as text, never parsed.
 
 import * as pictures from "./pictures.js";
@@ -9,10 +9,10 @@ const TIMEOUT_MS = 4_000;
 const ROWS = 100;
 const REASONS = {
   mapping: "the file could not be mapped",
-  "pipe-budget": "all pipe memory was in use",
-  descriptors: "too many files were open",
-  kernel: "the kernel refused",
-  scratch: "no scratch pipe was to be had",
+  "pipe-budget": "the pipe budget was used up",
+  descriptors: "the limit of open files was reached",
+  kernel: "the kernel refused the pipe or its contents",
+  scratch: "no scratch pipe was available",
 };
 const TOKEN = "zerocopy-token";
 
@@ -35,8 +35,7 @@ async function ask(method, path) {
 }
 
 function wantToken(status) {
-  setText($("access-why"), token ? `The server does not accept this token (${status}).`
-    : "This server wants its admin token before it shows or resets anything.");
+  setText($("access-why"), token ? `The server does not accept this token (${status}).` : "Admin token required.");
   $("access").hidden = false;
 }
 
@@ -49,7 +48,7 @@ async function poll() {
   const began = performance.now();
   try {
     const stats = await ask("GET", "../stats");
-    if (stats.schema !== 1) throw Object.assign(new Error(`a version of the statistics unknown here (${stats.schema})`), { answered: true });
+    if (stats.schema !== 1) throw Object.assign(new Error(`this page cannot read version ${stats.schema} of the statistics`), { answered: true });
     state.goneSince = null;
     alertUser("");
     $("access").hidden = true;
@@ -64,11 +63,11 @@ async function poll() {
 /** Says that there are no figures, and since when; the text stays the same, so that it is read out once. */
 function missing(error) {
   $("state").className = "state gone";
-  setText($("state-text"), error.refused ? "token wanted" : error.answered ? "no figures" : "no answer");
+  setText($("state-text"), error.refused ? "token required" : error.answered ? "error" : "no answer");
   state.goneSince ??= new Date();
   if (error.refused) alertUser("");
-  else alertUser(`${error.answered ? `The server says “${error.message}”` : "No answer from the server"} since `
-    + `${state.goneSince.toLocaleTimeString("en-GB")}. Asking again every second; ${state.stats ? "what is below is from before." : "nothing is known yet."}`);
+  else alertUser(`${error.answered ? `Error from the server: “${error.message}”` : "No answer from the server"} since `
+    + `${state.goneSince.toLocaleTimeString("en-GB")}. Trying again every second.${state.stats ? " The figures below are older." : ""}`);
 }
 
 /** Adds a sample: counters since the start become rates since the sample before. */
@@ -107,18 +106,18 @@ function show() {
   pictures.show(state.history, stats.memory.pipe_budget);
   showStrategies(stats);
   showFiles();
-  setText($("window"), stats.latency_us.window_s ? `, over the last ${stats.latency_us.window_s} s` : ", since the start");
+  setText($("window"), stats.latency_us.window_s ? `, over the last ${stats.latency_us.window_s}${NB}s` : ", since the start");
   if ($("raw-box").open) setText($("raw-text"), JSON.stringify(stats, null, 2));
 }
 
 function showVerdict({ requests, files_total, memory }) {
   const { rate, latency } = state.history.at(-1);
   const strong = text => el("b", null, text);
-  const kept = files_total === 0 ? ["The cache is empty."] : [strong(count(files_total)), files_total === 1 ? " file is kept; pipes hold " : " files are kept; pipes hold ",
+  const kept = files_total === 0 ? ["The cache is empty."] : [strong(count(files_total)), files_total === 1 ? " file is cached; pipes hold " : " files are cached; pipes hold ",
     strong(mebibytes(memory.pipe_mem_used)), "."];
-  const asked = rate < 0.5 ? ["Nobody asks for anything at the moment. "]
-    : [strong(count(rate)), " requests a second", ...(latency ? [": half are answered within ", strong(micros(latency.p50)),
-      ", 99 of 100 within ", strong(micros(latency.p99))] : []), ". "];
+  const asked = rate < 0.5 ? ["No requests at the moment. "]
+    : [strong(count(rate)), " requests per second", ...(latency ? [": 50 % answered within ", strong(micros(latency.p50)),
+      ", 99 % within ", strong(micros(latency.p99))] : []), ". "];
   $("verdict").replaceChildren(...asked, ...kept);
 }
 
@@ -128,8 +127,8 @@ function showTiles({ requests, files_total, fallbacks, zombies, memory }) {
   const tiles = [
     ["requests", whole(requests.total)], ["sent", sent, unit],
     ["hit ratio", requests.hits + requests.misses > 0 ? percent(requests.hit_ratio) : "–"],
-    ["files in the cache", whole(files_total), zombies > 0 ? `+${NB}${count(zombies)} leaving` : null],
-    ["descriptors held", whole(memory.descriptors), memory.pipes > 0 ? `${count(memory.pipes)}${NB}pipes` : null],
+    ["cached files", whole(files_total), zombies > 0 ? `+${NB}${count(zombies)} detached` : null],
+    ["open descriptors", whole(memory.descriptors), memory.pipes > 0 ? `${count(memory.pipes)}${NB}pipes` : null],
     ["fallbacks", whole(fallen), null, fallen > 0 ? "on" : null],
   ];
   $("tiles").replaceChildren(...tiles.map(([name, value, beside, mark]) =>
@@ -139,8 +138,8 @@ function showTiles({ requests, files_total, fallbacks, zombies, memory }) {
 function showStrategies({ strategy, auto, strategies, fallbacks }) {
   const upTo = ({ up_to, strategy }) => up_to == null ? `${strategy} above` : `${strategy} up to ${bytes(up_to)}`;
   setText($("auto"), strategy === "auto" && auto?.length
-    ? `Chosen by size: ${auto.map(upTo).join(", ")}. What cannot be done so is sent by sendfile.`
-    : `Asked for: ${strategy}. What cannot be done so is sent by sendfile.`);
+    ? `Chosen by size: ${auto.map(upTo).join(", ")}. Files that cannot be sent that way are sent by sendfile.`
+    : `Strategy: ${strategy}. Files that cannot be sent that way are sent by sendfile.`);
   $("strategy-rows").replaceChildren(...strategies.map(it =>
     el("tr", { class: it.files + it.requests + it.fallbacks === 0 ? "quiet" : null },
       el("th", { scope: "row" }, el("span", { class: "swatch " + colour(it.name) }), it.name),
@@ -183,7 +182,7 @@ function showFiles() {
   const { files, files_total } = state.stats, searched = $("search").value !== "";
   const matching = inOrder(found());
   const shown = matching.slice(0, state.all ? undefined : ROWS);
-  const part = files.length < files_total ? `The ${count(files.length)} used last of ${whole(files_total)} files.` : `${count(files_total)} in all.`;
+  const part = files.length < files_total ? `The ${count(files.length)} most recently used of ${whole(files_total)} files.` : files_total === 1 ? "1 file." : `${count(files_total)} files.`;
   setText($("files-note"), searched ? `${count(matching.length)} of ${count(files.length)} match.` : part);
   const kept = new Map(shown.map(it => [resetPath(it), rows.get(resetPath(it)) ?? newRow(it)]));
   for (const [key, row] of rows) if (!kept.has(key)) row.remove();
@@ -197,7 +196,7 @@ function showFiles() {
     updateRow(row, it);
   });
   if (shown.length === 0) body.append(el("tr", { role: "row", class: "empty" }, el("td", { role: "cell", colspan: 6 },
-    searched ? "No cached file has that in its path." : "No file is cached; one is as soon as somebody asks for it.")));
+    searched ? "No cached file matches." : "No file is cached. Files are cached when they are requested.")));
   $("more").hidden = matching.length <= ROWS;
   setText($("more"), state.all ? `Show the first ${ROWS}` : `Show all ${count(matching.length)}`);
   $("reset-shown").hidden = !searched || shown.length === 0;
@@ -227,10 +226,10 @@ async function resetAll(files) {
   let done = 0, left = 0;
   try {
     for (const it of files) { left += Number((await ask("POST", resetPath(it))).evicted !== false); done += 1; }
-    setText($("note"), files.length > 1 ? `${count(left)} files have left the cache.`
-      : left ? `${files[0].uri} has left the cache; the next request loads it again.` : `${files[0].uri} was no longer in the cache.`);
+    setText($("note"), files.length > 1 ? `${count(left)} files were removed from the cache.`
+      : left ? `${files[0].uri} was removed from the cache; the next request loads it again.` : `${files[0].uri} was not in the cache any more.`);
   } catch (error) {
-    setText($("note"), `${files[done].uri} was not reset: ${error.answered ? error.message : "no answer"}.`);
+    setText($("note"), `Could not reset ${files[done].uri}: ${error.answered ? error.message : "no answer"}.`);
   }
   $("reset-shown").disabled = false;
 }
@@ -260,6 +259,7 @@ function theme() {
   label();
 }
 
+$("state").hidden = $("nav").hidden = false;
 theme();
 showHead();
 pictures.start();

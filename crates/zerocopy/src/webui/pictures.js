@@ -1,9 +1,11 @@
-// The pictures of the last minute: drawn anew with every sample, one unit a pixel.
+// The charts: drawn anew with every sample, one unit a pixel.
 
 import { $, NB, SERIES, colour, count, mebibytes, micros, setText, short, svg } from "./text.js";
 
-/** What a sample is: rates since the sample before, `at` in milliseconds of the page's clock. */
+/** Longest time that the charts span. Samples are rates since the sample before, `at` in milliseconds of the page's clock. */
 export const WINDOW_MS = 60_000;
+/** Spans of the charts, in seconds: the first that all samples fit into. */
+const SPANS_S = [10, 20, 30, 60];
 /** Samples further apart than this are not joined by a line. */
 const GAP_MS = 3_500;
 /** Room around a picture for what is written there. */
@@ -14,10 +16,15 @@ let samples = [];
 /** When the sample that is read out was taken; the last one unless the reader points at another. */
 let cursor = null;
 let pipeBudget = 0;
+/** Time that the charts span now, in milliseconds. */
+let spanMs = SPANS_S[0] * 1_000;
 
 /** Shows the last of these samples; `budget` is the limit of pipe memory in MiB. */
 export function show(history, budget) {
   [samples, pipeBudget] = [history, budget];
+  const age = samples.at(-1).at - samples[0].at;
+  spanMs = (SPANS_S.find(it => it * 1_000 >= age) ?? SPANS_S.at(-1)) * 1_000;
+  setText($("minute-title"), spanMs === WINDOW_MS ? "Last minute" : `Last ${spanMs / 1_000} seconds`);
   panels.forEach(draw);
 }
 
@@ -34,14 +41,14 @@ const stack = ({ mix, mixed }) => {
   });
 };
 const panels = [
-  { id: "rate", tick: short, lines: [["accent", it => it.rate, short]], area: true, least: 10, says: it => `${count(it.rate)} a second` },
+  { id: "rate", tick: short, lines: [["accent", it => it.rate, short]], area: true, least: 10, says: it => `${count(it.rate)} per second` },
   {
     id: "pipes", tick: mebibytes, lines: [["accent", it => it.pipes, mebibytes]], area: true, least: 1, limit: () => pipeBudget,
     says: it => `${mebibytes(it.pipes)} of ${mebibytes(pipeBudget)}`,
   },
   {
     id: "latency", tick: micros, log: true, lines: PERCENTILES.map(([key, name]) => [key, it => it.latency?.[key], () => name]),
-    says: it => it.latency ? `half in ${micros(it.latency.p50)}, 99${NB}% in ${micros(it.latency.p99)}, all in ${micros(it.latency.max)}` : "no requests",
+    says: it => it.latency ? `50${NB}% within ${micros(it.latency.p50)}, 99${NB}% within ${micros(it.latency.p99)}, maximum ${micros(it.latency.max)}` : "no requests",
   },
   {
     id: "mix", tick: it => `${100 * it}${NB}%`, stacked: true, top: 1,
@@ -90,9 +97,9 @@ function draw(panel) {
   const figure = $(panel.id), canvas = figure.querySelector("svg");
   const last = samples.at(-1);
   if (!last) return;
-    const width = canvas.clientWidth - LEFT - RIGHT, bottom = canvas.clientHeight - BELOW, height = bottom - TOP;
-  const x = at => LEFT + width * (1 - (last.at - at) / WINDOW_MS);
-  const inside = samples.filter(it => last.at - it.at <= WINDOW_MS);
+  const width = canvas.clientWidth - LEFT - RIGHT, bottom = canvas.clientHeight - BELOW, height = bottom - TOP;
+  const x = at => LEFT + width * (1 - (last.at - at) / spanMs);
+  const inside = samples.filter(it => last.at - it.at <= spanMs);
   const shown = inside.find(it => it.at === cursor) ?? last;
   const values = (panel.lines ?? []).flatMap(line => inside.map(line[1])).filter(it => it != null);
   const { ticks, y, top: most } = scale(panel, values.length ? values : [1], bottom, height);
@@ -101,9 +108,9 @@ function draw(panel) {
     svg("line", { class: nth === 0 ? "base" : "grid", x1: LEFT, x2: LEFT + width, y1: y(tick), y2: y(tick) }),
     svg("text", { x: LEFT - 8, y: y(tick) + 3.5, "text-anchor": "end" }, tick === 0 ? "0" : panel.tick(tick)),
   ]);
-  for (const [ago, anchor] of [[60, "start"], [30, "middle"], [0, "end"]]) {
-    const text = ago === 0 ? "now" : `−${ago}${NB}s`;
-    marks.push(svg("text", { x: LEFT + width * (1 - ago / 60), y: bottom + 17, "text-anchor": anchor }, text));
+  for (const [part, anchor] of [[1, "start"], [0.5, "middle"], [0, "end"]]) {
+    const text = part === 0 ? "now" : `−${part * spanMs / 1_000}${NB}s`;
+    marks.push(svg("text", { x: LEFT + width * (1 - part), y: bottom + 17, "text-anchor": anchor }, text));
   }
   const labels = [], dots = [];
   for (const [key, value, name] of panel.lines ?? []) {
@@ -156,7 +163,7 @@ function spread(labels, bottom) {
   return placed;
 }
 
-/** The moment under the pointer or chosen by the arrow keys is read out in all pictures; no sample means the last one. */
+/** Reads out the moment under the pointer, or the one chosen by the arrow keys, in all charts; no sample means the last one. */
 function pointAt(sample) {
   cursor = sample && sample !== samples.at(-1) ? sample.at : null;
   panels.forEach(draw);
@@ -166,7 +173,7 @@ function followPointer(figure) {
   figure.addEventListener("pointermove", event => {
     if (samples.length === 0) return;
     const axis = figure.querySelector(".base").getBoundingClientRect();
-    const at = samples.at(-1).at - WINDOW_MS * (1 - (event.clientX - axis.left) / axis.width);
+    const at = samples.at(-1).at - spanMs * (1 - (event.clientX - axis.left) / axis.width);
     pointAt(samples.reduce((best, it) => Math.abs(it.at - at) < Math.abs(best.at - at) ? it : best));
   });
   figure.addEventListener("pointerleave", () => pointAt(null));

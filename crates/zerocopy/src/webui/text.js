@@ -1,7 +1,7 @@
 // Elements and figures: what is put on the page, and how numbers are written on it.
 
 export const $ = id => document.getElementById(id);
-/** Of the strategies, in the order in which they are stacked. */
+/** Strategies, in the order in which they are stacked. */
 export const SERIES = ["pipe", "vmsplice", "mmap-write", "uring", "sendfile"];
 
 // Making elements: attributes, then children; strings become text.

@@ -120,8 +120,22 @@ mod tests {
             browser.wait_until("the line goes on", &format!("{points} !== {before}"))
         })?;
         world.has_rows(&["/page.html"])?;
-        ensure!(browser.text("#verdict")?.contains("1 file is kept"), "{}", browser.text("#verdict")?);
+        ensure!(browser.text("#verdict")?.contains("1 file is cached"), "{}", browser.text("#verdict")?);
         ensure!(browser.console_messages()?.is_empty(), "{:?}", browser.console_messages()?);
+        Ok(())
+    }
+
+    #[test]
+    fn a_young_page_does_not_span_a_minute() -> Result<()> {
+        let Some(world) = World::open(&[], &[])? else { return Ok(()) };
+        let is_tight = "(() => {
+            const points = document.querySelector('#rate polyline')?.points, axis = document.querySelector('#rate .base');
+            if (!points || points.length < 3) return false;
+            const [left, right] = [axis.x1.baseVal.value, axis.x2.baseVal.value];
+            return (right - points[0].x) / (right - left) > 0.15;
+        })()";
+        world.browser.wait_until("three samples take more than a twentieth of the charts", is_tight)?;
+        ensure!(world.get("/cache/webui/icon.svg")?.starts_with("HTTP/1.1 200"), "the icon that the page names");
         Ok(())
     }
 
@@ -135,7 +149,7 @@ mod tests {
         world.browser.click("button[aria-label='Reset /a.txt']")?;
         world.has_rows(&["/b.txt"])?;
         ensure!(!world.holds("/a.txt")? && world.holds("/b.txt")?);
-        ensure!(world.browser.text("#note")?.contains("/a.txt has left the cache"));
+        ensure!(world.browser.text("#note")?.contains("/a.txt was removed from the cache"));
         world.get("/a.txt")?;
         world.has_rows(&["/a.txt", "/b.txt"])
     }

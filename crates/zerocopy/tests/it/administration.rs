@@ -332,6 +332,7 @@ fn the_page_is_whole_and_allows_nothing_from_elsewhere() {
     ALL.for_each_server(Site::new(&[1]).path(), |server, _| {
         for (path, media_type) in [
             ("/cache/webui/", "text/html; charset=utf-8"),
+            ("/cache/webui/icon.svg", "image/svg+xml"),
             ("/cache/webui/style.css", "text/css; charset=utf-8"),
             ("/cache/webui/app.js", "text/javascript; charset=utf-8"),
         ] {

@@ -25,8 +25,10 @@ fn without_an_argument_the_current_directory_is_served() {
     assert_eq!(Http::connect(server.address()).unwrap().get("/a.txt").unwrap().body, b"0123456789");
     server.drain().unwrap();
     let said = server.stderr();
-    let to_try =
-        format!("try: curl http://{}/a.txt\ntry: curl http://{}/cache/stats\n", server.address(), server.address());
+    let to_try = format!(
+        "try: curl http://{0}/a.txt  # no index.html here, so / is 404\ntry: open http://{0}/cache/webui/ in a browser\n",
+        server.address()
+    );
     assert!(said.starts_with(&to_try), "{said}");
 }
 
@@ -63,7 +65,10 @@ fn bad_usage_is_status_2() {
         &["--strategy", "splice"],
         &["--pipe-size", "1KiB"],
         &["--pipe-budget", "much"],
+        &["--pipe-budget", "0"],
+        &["--mapped-bytes", "0"],
         &["--idle-evict", "-1"],
+        &["--idle-evict", "0"],
         &["--admin-token", ""],
         &["one", "two"],
     ] {

@@ -55,29 +55,29 @@ pub struct Progress {
 pub struct Imported {
     pub documents: usize,
     pub bytes: u64,
-    /// Files that were gone when it was their turn.
+    /// Number of files that had gone before they could be read.
     pub vanished: usize,
 }
 
-/// Reason why an import fails.
+/// Reason why an import fails. The message is complete: there is no source to print behind it.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    #[error("cannot open {path}: {source}", path = .path.display())]
-    Directory { path: PathBuf, source: io::Error },
+    #[error("cannot open {path}: {error}", path = .path.display())]
+    Directory { path: PathBuf, error: io::Error },
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    #[error("document {id}: {source}")]
-    Document { id: FileId, source: io::Error },
-    #[error("document {0} changes while it is read")]
+    #[error("cannot read document {id}: {error}")]
+    Document { id: FileId, error: io::Error },
+    #[error("document {0} changes while it is being read")]
     Changing(FileId),
-    #[error("document {0} is larger than SQLite keeps (1 GB)")]
+    #[error("document {0} is larger than SQLite can store (1 GB)")]
     TooLarge(FileId),
-    #[error("{path} is there and no database of documents: it is not replaced", path = .0.display())]
+    #[error("{path} is not a database of documents, and is not replaced", path = .0.display())]
     Foreign(PathBuf),
-    #[error("{path} lies beside the database: somebody writes to it, or was interrupted", path = .0.display())]
+    #[error("{path} exists: another program is writing to the database, or was interrupted while it did", path = .0.display())]
     Journal(PathBuf),
-    #[error("cannot write {path}: {source}", path = .path.display())]
-    Write { path: PathBuf, source: io::Error },
+    #[error("cannot write {path}: {error}", path = .path.display())]
+    Write { path: PathBuf, error: io::Error },
     #[error("page size {0}: not a power of two from 512 to 65536")]
     PageSize(u32),
     #[error(transparent)]
@@ -105,19 +105,19 @@ pub fn import<L: Layout>(
         return Err(ImportError::PageSize(options.page_bytes));
     }
     check_replaceable(database)?;
-    let opening = |errno| ImportError::Directory { path: directory.to_owned(), source: io::Error::from(errno) };
+    let opening = |errno| ImportError::Directory { path: directory.to_owned(), error: io::Error::from(errno) };
     let root = Root::open(directory).map_err(opening)?;
     let mut ids = layout.list(directory)?;
     // A database in the directory that it is made from is no document.
     if let Ok(old) = fs::canonicalize(database) {
         ids.retain(|(_, path)| fs::canonicalize(path).is_ok_and(|path| path != old));
     }
-    let writing = |source| ImportError::Write { path: database.to_owned(), source };
+    let writing = |error| ImportError::Write { path: database.to_owned(), error };
     let parent = database.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     // Readable as far as the user's mask allows: the server may run as another user.
     let temporary =
         tempfile::Builder::new().prefix(".import-").permissions(Permissions::from_mode(0o666)).tempfile_in(parent);
-    let temporary = temporary.map_err(writing)?;
+    let temporary = temporary.map_err(|error| writing(without_path(error)))?;
 
     let mut connection = create(temporary.path(), options)?;
     let transaction = connection.transaction()?;
@@ -141,26 +141,34 @@ pub fn import<L: Layout>(
     Ok(imported)
 }
 
+/// Returns the error of the system call: tempfile adds the path of a file that the user knows nothing of.
+fn without_path(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|error| error.source()?.downcast_ref::<io::Error>()?.raw_os_error());
+    inner.map_or(error, io::Error::from_raw_os_error)
+}
+
 /// Checks that a file of this name may be replaced, if there is one.
 fn check_replaceable(database: &Path) -> Result<(), ImportError> {
     for suffix in ["-journal", "-wal"] {
         let mut name = database.as_os_str().to_owned();
         name.push(suffix);
-        // It would be applied to the new database.
-        if fs::exists(&name).unwrap_or(true) {
-            return Err(ImportError::Journal(name.into()));
+        match fs::exists(&name) {
+            // It would be applied to the new database.
+            Ok(true) => return Err(ImportError::Journal(name.into())),
+            Ok(false) => {}
+            Err(error) => return Err(ImportError::Write { path: database.to_owned(), error }),
         }
     }
     let foreign = || ImportError::Foreign(database.to_owned());
     match fs::symlink_metadata(database) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(ImportError::Write { path: database.to_owned(), source }),
+        Err(error) => return Err(ImportError::Write { path: database.to_owned(), error }),
         Ok(metadata) if !metadata.is_file() => return Err(foreign()),
         Ok(metadata) if metadata.len() == 0 => return Ok(()),
         Ok(_) => {}
     }
     let header = File::open(database).and_then(|file| Header::read(&file));
-    let header = header.map_err(|source| ImportError::Write { path: database.to_owned(), source })?;
+    let header = header.map_err(|error| ImportError::Write { path: database.to_owned(), error })?;
     // A database of another format may be replaced, too.
     if header.is_ours() { Ok(()) } else { Err(foreign()) }
 }
@@ -179,7 +187,7 @@ fn create(path: &Path, options: ImportOptions) -> Result<Connection, ImportError
 
 /// Adds a document and returns its size; `None` when it has gone since it was listed.
 fn add<L: Layout>(database: &Connection, root: &Root, layout: &L, id: &FileId) -> Result<Option<u64>, ImportError> {
-    let failed = |error: OpenError| ImportError::Document { id: id.clone(), source: error.into() };
+    let failed = |error: OpenError| ImportError::Document { id: id.clone(), error: error.into() };
     let opened = layout.locate(root, id).and_then(|located| root.open_file(located.path.as_bytes()));
     let Opened { file, metadata } = match opened {
         Err(OpenError::Missing) => return Ok(None),
@@ -219,7 +227,7 @@ fn add_large(database: &Connection, file: &File, mut metadata: Metadata, id: &Fi
         let number = database.last_insert_rowid();
         let digest = copy(database, file, number, id)?;
         let after =
-            Metadata::of(file).map_err(|error| ImportError::Document { id: id.clone(), source: error.into() })?;
+            Metadata::of(file).map_err(|error| ImportError::Document { id: id.clone(), error: error.into() })?;
         if let Some(digest) = digest.filter(|_| after == metadata) {
             database.blob_open("main", TABLE, "digest", number, false)?.write_all_at(&digest, 0)?;
             return Ok(metadata.size);
@@ -245,7 +253,7 @@ fn copy(
         let piece = CHUNK_BYTES.min(blob.len() - copied);
         match file.read_exact_at(&mut chunk[..piece], copied as u64) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            outcome => outcome.map_err(|source| ImportError::Document { id: id.clone(), source })?,
+            outcome => outcome.map_err(|error| ImportError::Document { id: id.clone(), error })?,
         }
         digest.update(&chunk[..piece]);
         blob.write_all_at(&chunk[..piece], copied)?;

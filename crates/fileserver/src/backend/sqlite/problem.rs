@@ -9,13 +9,15 @@ pub enum DatabaseProblem {
     NotRegular,
     #[error("not a database of documents; `fileserver import DIR DB` makes one")]
     Foreign,
-    #[error("its format is {0}, and {FORMAT} is what can be read; import it again")]
+    #[error("format {0} is not supported, only {FORMAT}; import the documents again")]
     Format(u32),
-    #[error("its schema is not that of its format; import it again")]
+    #[error("the schema does not match the format; import the documents again")]
     Schema,
-    #[error("it is in WAL mode, which needs to be written to be read; `PRAGMA journal_mode = DELETE` ends that")]
+    #[error(
+        "the database is in WAL mode, which cannot be read without writing; run `PRAGMA journal_mode = DELETE` on it"
+    )]
     WriteAheadLog,
-    #[error("it was replaced while it was opened; try again")]
+    #[error("the database was replaced while it was being opened; try again")]
     Replaced,
     #[error(transparent)]
     Sqlite(rusqlite::Error),

@@ -73,7 +73,7 @@ enum ReadError {
 impl SqliteReader {
     pub(super) fn open(path: &Path, files: &Files, options: &SqliteOptions) -> Result<Self, BackendError> {
         let failed = |problem| BackendError::Database { path: path.to_owned(), problem };
-        let unreadable = |error: OpenError| BackendError::Open { path: path.to_owned(), source: error.into() };
+        let unreadable = |error: OpenError| BackendError::Open { path: path.to_owned(), error: error.into() };
         let metadata = Metadata::at(path).map_err(unreadable)?;
         if !path.is_file() {
             return Err(failed(DatabaseProblem::NotRegular));
@@ -191,7 +191,7 @@ impl ReadError {
 /// Returns the error for a client when the database could not be opened again.
 pub(super) fn load_error_at_opening(error: &BackendError) -> LoadError {
     let may_pass = match error {
-        BackendError::Open { source, .. } => is_exhaustion(source),
+        BackendError::Open { error, .. } => is_exhaustion(error),
         BackendError::Database { problem: DatabaseProblem::Sqlite(error), .. } => may_pass(error),
         BackendError::Database { problem: DatabaseProblem::Replaced, .. } => true,
         BackendError::Database { .. } | BackendError::Layout(_) => false,

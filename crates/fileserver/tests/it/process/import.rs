@@ -48,5 +48,11 @@ fn a_failed_import_is_one_line_and_keeps_the_old_database() {
     assert_eq!(std::fs::read(&database).unwrap(), b"something else");
     let finished = import(LayoutKind::Flat, &collection.root.join("none"), &collection.outside().join("new.db"));
     assert_eq!((finished.code(), finished.stderr.lines().count()), (Some(1), 1), "{finished:?}");
+    assert!(finished.stderr.contains("No such file or directory (os error 2)\n"), "{finished:?}");
+    assert_eq!(finished.stderr.matches("os error").count(), 1, "{finished:?}");
     assert!(!collection.outside().join("new.db").exists());
+    // A name that cannot be looked up is no sign of another writer.
+    let finished = import(LayoutKind::Flat, &collection.root, &database.join("new.db"));
+    assert_eq!((finished.code(), finished.stderr.lines().count()), (Some(1), 1), "{finished:?}");
+    assert!(finished.stderr.contains("cannot write") && finished.stderr.contains("Not a directory"), "{finished:?}");
 }

@@ -100,7 +100,8 @@ fn without_an_argument_a_sample_is_served_and_removed() {
         let mut server = Server::start_command(command, 1).unwrap();
         eventually("it says what to try", || Ok(server.stderr().contains("try: "))).unwrap();
         let said = server.stderr();
-        let path = said.split(" from ").nth(1).and_then(|rest| rest.split(", until").next()).expect("says where it is");
+        let path =
+            said.split(" sample in ").nth(1).and_then(|rest| rest.split(", removed").next()).expect("says where it is");
         assert!(said.starts_with("serving a generated sample") && std::path::Path::new(path).exists(), "{said}");
         let protocol = if arguments.contains(&"framed") { ProtocolKind::Framed } else { ProtocolKind::Original };
         for id in Sample::ids() {
@@ -121,7 +122,7 @@ fn the_original_command_line_works() {
     let collection = Collection::new(LayoutKind::Zotero);
     // The port may be taken by another process meanwhile, so another one is tried until it is free.
     let started = (0..20).find_map(|_| {
-        let probe = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+        let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = probe.local_addr().unwrap().port();
         drop(probe);
         let mut command = Command::new(EXE);
@@ -130,8 +131,8 @@ fn the_original_command_line_works() {
         Server::start_command(command, 1).ok().map(|server| (server, port))
     });
     let (mut server, port) = started.expect("a free port");
-    assert_eq!(server.address().to_string(), format!("0.0.0.0:{port}"));
-    serves(ORIGINAL, &format!("127.0.0.1:{port}").parse().unwrap()).unwrap();
+    assert_eq!(server.address().to_string(), format!("127.0.0.1:{port}"));
+    serves(ORIGINAL, server.address()).unwrap();
     server.drain().unwrap();
 }
 

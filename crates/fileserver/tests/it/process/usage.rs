@@ -21,6 +21,7 @@ fn content_that_cannot_be_served_is_one_line_and_status_1() {
         let said = expect_failure(ORIGINAL.command(DriverKind::DEFAULT, &path), 1).stderr;
         let begins = format!("error: cannot serve {}: ", path.display());
         assert!(said.lines().count() == 1 && said.starts_with(&begins) && said.contains(why), "{said}");
+        assert_eq!(said.matches("os error").count(), 1, "{said}");
     }
     for name in ["missing", "file", "."] {
         let path = tree.path().join(name);
@@ -65,7 +66,8 @@ fn bad_usage_names_the_choices() {
         (&["-m", "none", "-c", "lockfree"], &["--cache-map none", "--eviction lockfree", "std, hashbrown, sparse"]),
         (&["-f", "sqlite", "--layout", "tree", "x.db"], &["--backend sqlite", "--layout tree", "fileserver import"]),
         (&["-f", "sqlite", "--readers", "0", "x.db"], &["--readers"]),
-        (&["--cache-bytes", "much"], &["much"]),
+        (&["--cache-bytes", "much"], &["much", "like 4096, 64KiB"]),
+        (&["--revalidate", "soon"], &["soon", "500ms"]),
         (&["-n", "-1"], &["-1"]),
         (&["port", "dir"], &["port"]),
         (&["65536", "dir"], &["65536"]),

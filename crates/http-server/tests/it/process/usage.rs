@@ -68,7 +68,7 @@ fn bad_usage_is_status_2() {
         &["--port", "1", "--listen", "127.0.0.1:2"],
         &["--cache-bytes", "much"],
         &["--idle-timeout", "-1"],
-        &["surplus"],
+        &["one", "two"],
     ] {
         let mut command = Command::new(EXE);
         command.args(args);
