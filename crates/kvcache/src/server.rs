@@ -69,8 +69,9 @@ impl<S: Store + 'static> KvServer<S> {
     /// Loads the snapshot, if there is one.
     ///
     /// # Errors
-    /// It cannot be read as a whole, or does not fit. What has been loaded by then stays.
+    /// Nothing can be saved to its file; it cannot be read as a whole, or does not fit. What has been loaded by then stays.
     pub fn load(&self) -> Result<(), SnapshotError> {
+        self.state.snapshots.prepare()?;
         let number_max = self.state.snapshots.load(&self.state.space)?;
         self.state.memcached.numbers.skip(number_max);
         Ok(())

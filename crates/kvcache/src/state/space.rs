@@ -20,6 +20,10 @@ pub(crate) const DATABASES: u8 = 16;
 /// of the database follows. So one table holds all databases, and an ordinary key costs nothing.
 pub(crate) const DATABASE_PREFIX: u8 = 0xff;
 
+/// Length of the key and of the value of a small entry.
+const KEY_BYTES: usize = 16;
+const VALUE_BYTES: usize = 12;
+
 /// The keys of all databases, divided among shards by their hash.
 #[derive(Debug)]
 pub struct Space<S: Store> {
@@ -50,6 +54,9 @@ pub struct SpaceOptions {
 }
 
 impl<S: Store> Space<S> {
+    /// Limit of the number of shards: 16 bits of a hash choose one.
+    pub const SHARDS_MAX: usize = 1 << 16;
+
     pub fn new(options: SpaceOptions) -> Self {
         let shards = options.shards.max(1);
         let limit = options.memory_max.map(|bytes| bytes / shards);
@@ -126,6 +133,13 @@ impl<S: Store> Space<S> {
             sum.expired += cache.counts.expired;
         });
         sum
+    }
+
+    /// Returns the least memory limit with which every shard can hold a small entry. The space must be empty.
+    pub fn memory_min(&self) -> usize {
+        let mut shard_bytes = 0;
+        self.for_each_shard(|cache| shard_bytes = cache.bytes_with_entry(KEY_BYTES, VALUE_BYTES).max(shard_bytes));
+        shard_bytes * self.shards.len()
     }
 
     pub fn set_memory_max(&self, bytes: Option<usize>) {
