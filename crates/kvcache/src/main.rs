@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Parser;
 use kvcache::{
     FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ServerInfo, Sharing, Space, StopServer, WithStore, YesNo,
-    compression_dimension, eviction_dimension, store_dimension,
+    compression_dimension, eviction_dimension, exact_time, store_dimension,
 };
 use service::{Cli, Dimension, Host, ServiceArgs};
 use store::Store;
@@ -125,6 +125,7 @@ impl WithStore for Serve<'_> {
             memory_max: kv.memory_max(),
             info,
             snapshot: kv.snapshot.clone(),
+            clock: exact_time,
             front_ends: std::iter::repeat_n(FrontEnd::Detect, host.listen_front_ends())
                 .chain(kv.front_ends().map(|(_, front_end)| front_end))
                 .collect(),

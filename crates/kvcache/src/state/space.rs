@@ -185,6 +185,8 @@ pub(crate) struct Keyspace<'s, S: Store> {
     /// True if reading a key does not count as a use of it.
     pub is_no_touch: bool,
     pub now: Moment,
+    /// The same time in milliseconds, rounded up: what expires so long after it is never early.
+    pub now_rounded_up_ms: u64,
 }
 
 #[derive(Debug)]
@@ -196,8 +198,17 @@ enum Locked<'s, S> {
 
 impl<'s, S: Store> Keyspace<'s, S> {
     pub(crate) fn new(space: &'s Space<S>, now: Now) -> Self {
-        let now = Moment { unix_ms: u64::try_from(now.unix.as_millis()).unwrap_or(u64::MAX) };
-        Self { space, locked: Locked::None, database: 0, known_hash: None, is_no_touch: false, now }
+        let unix_ms = now.unix.as_secs().saturating_mul(1000).saturating_add(now.unix.subsec_millis().into());
+        let has_fraction = now.unix.subsec_nanos() % 1_000_000 != 0;
+        Self {
+            space,
+            locked: Locked::None,
+            database: 0,
+            known_hash: None,
+            is_no_touch: false,
+            now: Moment { unix_ms },
+            now_rounded_up_ms: unix_ms.saturating_add(has_fraction.into()),
+        }
     }
 
     pub(crate) fn space(&self) -> &'s Space<S> {

@@ -171,8 +171,9 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
         self.keys.item(key)
     }
 
+    /// Returns the time that expiries are counted from: rounded up, so that nothing expires early.
     fn now_ms(&self) -> u64 {
-        self.keys.now.unix_ms
+        self.keys.now_rounded_up_ms
     }
 
     // --- reading --------------------------------------------------------------------------
@@ -194,7 +195,7 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
             true => self.assign_number(key).map_err(|_| "SERVER_ERROR out of memory writing get response")?,
             false => None,
         };
-        let (now, out) = (self.keys.now.unix_ms, &mut *self.out);
+        let (now, out) = (self.now_ms(), &mut *self.out);
         let mut item = self.keys.item(key);
         let Some(value) = item.get() else {
             counters.get_misses.add();
