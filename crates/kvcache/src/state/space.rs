@@ -199,7 +199,7 @@ enum Locked<'s, S> {
 impl<'s, S: Store> Keyspace<'s, S> {
     pub(crate) fn new(space: &'s Space<S>, now: Now) -> Self {
         let unix_ms = now.unix.as_secs().saturating_mul(1000).saturating_add(now.unix.subsec_millis().into());
-        let has_fraction = now.unix.subsec_nanos() % 1_000_000 != 0;
+        let has_fraction = !now.unix.subsec_nanos().is_multiple_of(1_000_000);
         Self {
             space,
             locked: Locked::None,

@@ -1,8 +1,11 @@
 //! Functions for operators: pauses, kills, active expiry, settings, figures.
 
+use std::io::ErrorKind;
+
+use anyhow::{Context, ensure};
 use testkit::{Client, DriverKind, eventually};
 
-use crate::common::{ask, field, send, start, text};
+use crate::common::{Kv, ask, field, on_every_driver, send, start, text};
 
 /// Returns the client's own identifier.
 fn id(client: &mut Client) -> anyhow::Result<String> {
@@ -170,4 +173,57 @@ fn with_no_touch_reading_is_no_use_of_a_key() -> anyhow::Result<()> {
     ask(&mut client, "CLIENT NO-TOUCH off", "+OK\r\n")?;
     ask(&mut client, "GET k", "$1\r\n1\r\n")?;
     ask(&mut client, "OBJECT IDLETIME k", ":0\r\n")
+}
+
+/// A page in a browser can make it send such requests, with commands in their bodies.
+#[test]
+fn http_is_not_executed_on_every_driver() {
+    let body = ["SET pwn 1\r\n", "\u{1f}SET pwn 1\u{1f}", "set pwn 0 0 1\r\n1\r\n"];
+    on_every_driver(|driver| {
+        let kv = Kv::start(["--driver", driver.name()])?;
+        let post = "POST / HTTP/1.1\r\nContent-Type: text/plain\r\n\r\n";
+        let put = "PUT / HTTP/1.1\r\nHost: example.com\r\n\r\n";
+        for head in [post, put] {
+            for (address, body) in [kv.resp(), kv.us(), kv.memcached()].into_iter().zip(body) {
+                let mut client = Client::connect(address)?;
+                client.send([head.as_bytes(), body.as_bytes()].concat().as_slice())?;
+                // It may be reset, since not all of its input is read.
+                loop {
+                    match client.read(&mut [0; 4096]) {
+                        Ok(0) => break,
+                        Ok(_) => {}
+                        Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+                        Err(error) => return Err(error).with_context(|| format!("{head:?} at {address}")),
+                    }
+                }
+            }
+        }
+        ask(&mut Client::connect(kv.resp())?, "EXISTS pwn", ":0\r\n")?;
+        ensure!(kv.server.stderr().matches("it sends HTTP").count() == 1, "{}", kv.server.stderr());
+        kv.stop()
+    });
+}
+
+/// Bytes that are no request are not collected.
+#[test]
+fn a_request_without_an_end_is_refused_on_every_driver() {
+    on_every_driver(|driver| {
+        let kv = Kv::start(["--driver", driver.name()])?;
+        for (address, reply) in [
+            (kv.resp(), &b"-ERR Protocol error: too big inline request\r\n"[..]),
+            (kv.us(), b"ERROR: request too long\x1f"),
+        ] {
+            let mut client = Client::connect(address)?;
+            client.send(&[b'x'; 64 * 1024 + 1])?;
+            client.expect(reply)?;
+        }
+        // A long value needs no line feed in the 0x1F text protocol, whose requests may be long.
+        let mut client = Client::connect(kv.resp())?;
+        client.send(b"SET k ")?;
+        client.send(&[b'x'; 200_000])?;
+        client.send(b"\x1f")?;
+        client.expect(b"OK\x1f")?;
+        drop(client);
+        kv.stop()
+    });
 }

@@ -109,6 +109,10 @@ pub(crate) fn answer<S: Store + 'static>(
             Step::open(consumed)
         }
         Ok(Parsed::Incomplete { need }) => Step { need, ..Step::open(0) },
+        Err(FatalError::Http) => {
+            state.warn_of_http(client.registration.profile());
+            Step { flow: Flow::Linger, ..Step::open(0) }
+        }
         Err(_) => Step { flow: Flow::Linger, ..Step::open(0) },
     }
 }
