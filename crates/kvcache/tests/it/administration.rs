@@ -227,3 +227,48 @@ fn a_request_without_an_end_is_refused_on_every_driver() {
         kv.stop()
     });
 }
+
+#[test]
+fn settings_without_an_effect_are_accepted_and_shown() -> anyhow::Result<()> {
+    let server = start(&["--threads", "1"])?;
+    let mut client = server.connect()?;
+    ask(
+        &mut client,
+        "CONFIG GET stop-writes-on-bgsave-error",
+        "*2\r\n$27\r\nstop-writes-on-bgsave-error\r\n$3\r\nyes\r\n",
+    )?;
+    ask(&mut client, "CONFIG SET stop-writes-on-bgsave-error no hz 20 lazyfree-lazy-eviction yes", "+OK\r\n")?;
+    ask(&mut client, "CONFIG GET hz", "*2\r\n$2\r\nhz\r\n$2\r\n20\r\n")?;
+    ask(
+        &mut client,
+        "CONFIG GET stop-writes-on-bgsave-error",
+        "*2\r\n$27\r\nstop-writes-on-bgsave-error\r\n$2\r\nno\r\n",
+    )?;
+    // Whoever sets these counts on them.
+    for misleading in ["appendonly yes", "save 60", "maxclients 5", "notify-keyspace-events KEA", "appendfsync always"]
+    {
+        let name = misleading.split(' ').next().unwrap_or_default();
+        let refusal =
+            format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config\r\n");
+        ask(&mut client, &format!("CONFIG SET {misleading}"), &refusal)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_cluster_of_one_node_names_the_address_of_the_client() {
+    on_every_driver(|driver| {
+        let server = start(&["--driver", driver.name(), "--cluster", "yes"])?;
+        let (mut client, port) = (server.connect()?, crate::common::port(&server)?);
+        let id = text(&mut client, "CLUSTER MYID")?;
+        let bus = port.parse::<u32>()? + 10_000;
+        let node = format!("{id} 127.0.0.1:{port}@{bus} myself,master - 0 0 0 connected 0-16383\n");
+        ensure!(text(&mut client, "CLUSTER NODES")? == node);
+        let slots = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*4\r\n$9\r\n127.0.0.1\r\n:{port}\r\n$40\r\n{id}\r\n*0\r\n");
+        ask(&mut client, "CLUSTER SLOTS", &slots)?;
+        send(&mut client, &[b"CLUSTER", b"SHARDS"])?;
+        let shards = String::from_utf8(client.take(170)?)?;
+        ensure!(shards.contains("$2\r\nip\r\n$9\r\n127.0.0.1"), "{shards}");
+        Ok(())
+    });
+}
