@@ -164,6 +164,7 @@ fn kvcache(input: Vec<u8>) -> Setup<KvServer<PackedStore>> {
             memory_max: None,
             info: ServerInfo::default(),
             snapshot: None,
+            clock: kvcache::exact_time,
             front_ends: vec![FrontEnd::Detect],
         },
     );

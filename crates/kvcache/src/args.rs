@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use service::Dimension;
-use store::{KeyHasher, PolicyKind, StoreOptions};
+use store::{KeyHasher, PolicyKind, StdStore, StoreOptions};
 use sys::listen::Address;
 
 use crate::{
     codec::{Codec, Compression},
     connection::FrontEnd,
     memory_size,
-    state::SpaceOptions,
+    state::{Space, SpaceOptions},
     store_kind::{Sharing, StoreKind},
 };
 
@@ -25,7 +25,7 @@ pub struct KvArgs {
 
     /// Parts of the key space, each behind a lock of its own or, with --store partitioned, owned by a thread
     /// [default: 1 with one thread, else 4 per thread; partitioned: 1 per thread]
-    #[arg(long, value_name = "N", env = "NUM_SHARDS")]
+    #[arg(long, value_name = "N", env = "NUM_SHARDS", value_parser = shards)]
     pub shards: Option<usize>,
 
     /// Policy by which entries are evicted when --maxmemory is reached; --list-backends describes the policies
@@ -57,15 +57,16 @@ pub struct KvArgs {
     pub compression: Compression,
 
     /// Length from which on values are compressed
-    #[arg(long, value_name = "BYTES", default_value_t = 30)]
-    pub compression_threshold: usize,
+    #[arg(long, value_name = "SIZE", default_value = "30", value_parser = memory)]
+    pub compression_threshold: ByteSize,
 
-    /// File that keys are loaded from at the start, if it exists, and saved to by SAVE, BGSAVE and at the end
+    /// File that keys are loaded from at the start, if it exists, and saved to by SAVE, BGSAVE and at the end; its directory
+    /// must exist
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
 
     /// Password that clients must send
-    #[arg(long, value_name = "PASSWORD")]
+    #[arg(long, value_name = "PASSWORD", value_parser = password)]
     pub requirepass: Option<String>,
 
     /// Answer CLUSTER like a cluster of this one node, for clients that know clusters only
@@ -103,7 +104,10 @@ impl KvArgs {
             }),
             policy: self.eviction,
             memory_max: self.memory_max(),
-            codec: Codec::new(self.compression, self.compression_threshold),
+            codec: Codec::new(
+                self.compression,
+                usize::try_from(self.compression_threshold.as_u64()).unwrap_or(usize::MAX),
+            ),
             store: StoreOptions {
                 hasher: KeyHasher::with_seed(seed),
                 advise: sys::memory::advise_huge,
@@ -115,7 +119,17 @@ impl KvArgs {
 }
 
 fn memory(text: &str) -> Result<ByteSize, String> {
-    memory_size::parse(text).map(ByteSize).ok_or_else(|| "not an amount of memory, like 100mb or 1GiB".to_owned())
+    memory_size::parse(text).map(ByteSize).ok_or_else(|| "not a size, such as 30, 100mb or 1.5GiB".to_owned())
+}
+
+fn shards(text: &str) -> Result<usize, String> {
+    let shards = text.parse().ok().filter(|shards| (1..=Space::<StdStore>::SHARDS_MAX).contains(shards));
+    shards.ok_or_else(|| format!("not a number from 1 to {}", Space::<StdStore>::SHARDS_MAX))
+}
+
+/// Refuses the empty password, which would let everybody in: it comes from a variable that is not set.
+fn password(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("empty; without a password, leave the flag out".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 /// Returns what `--list-backends` says of eviction.

@@ -11,7 +11,7 @@ use crate::{
     state::{Client, Keyspace, Registration, ServerState},
 };
 
-/// Bytes of input of an unauthenticated client, above which the byte that tells its protocol is not waited for.
+/// Bytes of input above which the byte that tells a client's protocol is not waited for.
 const UNDECIDED_BYTES_MAX: usize = 64 * 1024;
 
 /// Protocol spoken on a connection.
@@ -112,9 +112,13 @@ impl<S: Store + 'static> Conn<S> {
                 self.dialect = match detector.detect(input) {
                     Detected::Us => Dialect::Us(Us::default()),
                     Detected::Resp => Dialect::Resp(RequestParser::default()),
-                    // In no protocol may a client send a large request before it has authenticated.
-                    Detected::Unknown if !client.is_authenticated && input.len() > UNDECIDED_BYTES_MAX => {
-                        Dialect::Resp(RequestParser::default())
+                    // Only the 0x1F text protocol has longer requests that begin with neither, and only this one. What is
+                    // too long for RESP is refused by its parser, as is whatever is long before authentication.
+                    Detected::Unknown if input.len() > UNDECIDED_BYTES_MAX => {
+                        match client.is_authenticated && input.starts_with(b"SET ") {
+                            true => Dialect::Us(Us::default()),
+                            false => Dialect::Resp(RequestParser::default()),
+                        }
                     }
                     Detected::Unknown => return Step::open(0),
                 };
@@ -122,7 +126,7 @@ impl<S: Store + 'static> Conn<S> {
                 return self.handle_request(state, input, keys, now, out);
             }
             Dialect::Resp(parser) => resp::handle_request(state, parser, client, input, keys, now, out),
-            Dialect::Us(us) => us.handle_request(state, client.is_authenticated, input, keys, out),
+            Dialect::Us(us) => us.handle_request(state, client, input, keys, out),
             Dialect::Memcached(parser) => memcached::handle_request(state, parser, client, input, keys, out),
         };
         if step.consumed > 0 {

@@ -39,7 +39,7 @@ pub use self::{
     command_table::REDIS_VERSION,
     connection::{Conn, FrontEnd},
     metrics::Metrics,
-    server::{KvOptions, KvServer},
+    server::{Clock, KvOptions, KvServer, exact_time},
     state::{ServerInfo, SnapshotError, Space, SpaceOptions, StopServer},
     store_kind::{Sharing, StoreKind, WithStore, store_dimension},
 };

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Parser;
 use kvcache::{
     FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ServerInfo, Sharing, Space, StopServer, WithStore, YesNo,
-    compression_dimension, eviction_dimension, store_dimension,
+    compression_dimension, eviction_dimension, exact_time, store_dimension,
 };
 use service::{Cli, Dimension, Host, ServiceArgs};
 use store::Store;
@@ -43,6 +43,13 @@ impl Cli for Options {
 
     fn service(&self) -> &ServiceArgs {
         &self.service
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.service.listen.is_empty() {
+            check_port("SERVER_PORT")?;
+        }
+        if self.service.shell.metrics.is_none() { check_port("METRICS_PORT") } else { Ok(()) }
     }
 
     /// Values may be large, and clients keep their connections.
@@ -118,14 +125,16 @@ impl WithStore for Serve<'_> {
             memory_max: kv.memory_max(),
             info,
             snapshot: kv.snapshot.clone(),
+            clock: exact_time,
             front_ends: std::iter::repeat_n(FrontEnd::Detect, host.listen_front_ends())
                 .chain(kv.front_ends().map(|(_, front_end)| front_end))
                 .collect(),
         };
         let space = Space::<S>::new(kv.space(host.threads(), sharing));
+        warn_of_small_memory(&space, kv);
         let server = Arc::new(KvServer::new(space, options));
         if kv.snapshot.is_some() {
-            server.load()?;
+            server.load().context("--snapshot")?;
             let server = Arc::clone(&server);
             host.at_end(move || server.save().context("the keys have not been saved"));
         }
@@ -139,6 +148,26 @@ impl WithStore for Serve<'_> {
         });
         server.stop();
         served
+    }
+}
+
+/// Warns of a memory limit that no entry fits into.
+fn warn_of_small_memory<S: Store>(space: &Space<S>, kv: &KvArgs) {
+    let (shards, needed) = (space.shards(), space.memory_min());
+    if kv.memory_max().is_some_and(|max| max < needed) {
+        tracing::warn!(
+            "--maxmemory {} is too small for any entry: {shards} shards need {} bytes at least",
+            kv.maxmemory,
+            needed
+        );
+    }
+}
+
+/// Checks that a variable of the original (docs/originals.md) is a port, if it is set.
+fn check_port(variable: &str) -> Result<(), String> {
+    match env::var(variable) {
+        Ok(port) if port.parse::<u16>().is_err() => Err(format!("{variable}={port} is not a port, such as 6379")),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

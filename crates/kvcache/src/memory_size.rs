@@ -1,23 +1,27 @@
-//! Amounts of memory in the units of Redis and in the usual ones.
+//! Amounts of memory, in the units of Redis.
 
-use bytesize::ByteSize;
-
-/// Parses `100`, `100b`, `1k` (1000), `1kb` (1024), `1m`, `1mb`, `1g`, `1gb`, and anything that [`ByteSize`] takes, like
-/// `1.5GiB`.
+/// Parses a number, perhaps with a fraction, and a unit in any case: `b` or nothing, `k`, `m`, `g` and `t` are powers of
+/// 1000; `kb`, `mb`, `gb` and `tb` are powers of 1024, and so are `kib`, `mib`, `gib` and `tib`.
 pub(crate) fn parse(text: &str) -> Option<u64> {
-    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit.to_ascii_lowercase().as_str() {
+    let is_number = |character: char| character.is_ascii_digit() || character == '.';
+    let (number, unit) = text.split_at(text.find(|character| !is_number(character)).unwrap_or(text.len()));
+    let factor: u64 = match unit.trim_start().to_ascii_lowercase().as_str() {
         "" | "b" => 1,
         "k" => 1000,
-        "kb" => 1 << 10,
+        "kb" | "kib" => 1 << 10,
         "m" => 1_000_000,
-        "mb" => 1 << 20,
+        "mb" | "mib" => 1 << 20,
         "g" => 1_000_000_000,
-        "gb" => 1 << 30,
-        _ => return text.parse::<ByteSize>().ok().map(|size| size.as_u64()),
+        "gb" | "gib" => 1 << 30,
+        "t" => 1_000_000_000_000,
+        "tb" | "tib" => 1 << 40,
+        _ => return None,
     };
-    number.parse::<u64>().ok()?.checked_mul(factor)
+    if !number.contains('.') {
+        return number.parse::<u64>().ok()?.checked_mul(factor);
+    }
+    let bytes = number.parse::<f64>().ok()? * factor as f64;
+    (bytes < u64::MAX as f64).then_some(bytes as u64)
 }
 
 /// Formats a size as INFO shows it to people: `1.50M` is 1.5 × 1024².
@@ -50,6 +54,14 @@ mod tests {
             ("1gb", Some(1 << 30)),
             ("1GiB", Some(1 << 30)),
             ("1.5MiB", Some(3 << 19)),
+            ("1.0gb", Some(1 << 30)),
+            ("1.5gb", Some(3 << 29)),
+            ("1tb", Some(1 << 40)),
+            ("2 GB", Some(2 << 30)),
+            ("1.5k", Some(1500)),
+            (".", None),
+            ("1.2.3", None),
+            ("1pb", None),
             ("", None),
             ("-1", None),
             ("foo", None),

@@ -4,7 +4,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{Arc, OnceLock},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use parking_lot::Mutex;
@@ -36,8 +36,18 @@ pub struct KvOptions {
     pub info: ServerInfo,
     /// File that keys are saved to and loaded from.
     pub snapshot: Option<PathBuf>,
+    /// Clock that is read once per batch; that of drivers is coarse, and may be older than the input.
+    pub clock: Clock,
     /// Protocol of each listening address, by its number; at any other it is detected.
     pub front_ends: Vec<FrontEnd>,
+}
+
+/// Function that completes the time of a batch.
+pub type Clock = fn(Now) -> Now;
+
+/// Returns the time with the present time since the Unix epoch in it, exact to the resolution of the system's clock.
+pub fn exact_time(now: Now) -> Now {
+    Now { unix: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(), ..now }
 }
 
 /// A cache of strings.
@@ -48,13 +58,23 @@ pub struct KvServer<S: Store> {
     /// Threads of a partitioned store.
     shard_threads: OnceLock<ShardThreads>,
     front_ends: Vec<FrontEnd>,
+    clock: Clock,
     request_timeout: Duration,
 }
 
 impl<S: Store + 'static> KvServer<S> {
     pub fn new(space: Space<S>, options: KvOptions) -> Self {
-        let KvOptions { request_timeout, idle_timeout, limits, password, memory_max, info, snapshot, front_ends } =
-            options;
+        let KvOptions {
+            request_timeout,
+            idle_timeout,
+            limits,
+            password,
+            memory_max,
+            info,
+            snapshot,
+            clock,
+            front_ends,
+        } = options;
         let snapshots = SnapshotStore::new(snapshot);
         let state = ServerStateOptions { space, password, memory_max, idle_timeout, limits, info, snapshots };
         Self {
@@ -62,6 +82,7 @@ impl<S: Store + 'static> KvServer<S> {
             maintenance: Mutex::new(None),
             shard_threads: OnceLock::new(),
             front_ends,
+            clock,
             request_timeout,
         }
     }
@@ -69,8 +90,9 @@ impl<S: Store + 'static> KvServer<S> {
     /// Loads the snapshot, if there is one.
     ///
     /// # Errors
-    /// It cannot be read as a whole, or does not fit. What has been loaded by then stays.
+    /// Nothing can be saved to its file; it cannot be read as a whole, or does not fit. What has been loaded by then stays.
     pub fn load(&self) -> Result<(), SnapshotError> {
+        self.state.snapshots.prepare()?;
         let number_max = self.state.snapshots.load(&self.state.space)?;
         self.state.memcached.numbers.skip(number_max);
         Ok(())
@@ -142,7 +164,7 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
     }
 
     fn on_ready(&self, batch: &mut [BatchEntry<'_, Conn<S>>], now: Now) {
-        let state = &*self.state;
+        let (state, now) = (&*self.state, (self.clock)(now));
         state.memcached.flush.run_if_due(&state.space, now);
         match self.shard_threads.get() {
             None => Window::new(state, now).run_batch(batch),

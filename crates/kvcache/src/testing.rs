@@ -35,6 +35,7 @@ pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
             memory_max: None,
             info: ServerInfo::default(),
             snapshot: None,
+            clock: |now| now,
             front_ends: vec![FrontEnd::Detect, FrontEnd::Us, FrontEnd::Memcached],
         },
     ));

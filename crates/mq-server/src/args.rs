@@ -22,6 +22,9 @@ use crate::{
 /// Size of a new queue by default: the kernel's own, which needs no privilege.
 const DEFAULT_SIZE: QueueSize = QueueSize { messages_max: 10, message_bytes_max: 8192 };
 
+/// Limit of `--buffer-size`.
+const BUFFER_BYTES_MAX: u64 = 1 << 30;
+
 /// Flags for what is served, and how.
 #[derive(Clone, Debug, Args)]
 pub struct MqArgs {
@@ -87,7 +90,8 @@ pub struct MqArgs {
     #[arg(long, value_name = "SIZE", default_value = "128KiB")]
     pub buffer_size: ByteSize,
 
-    /// Capacity to which FIFOs are enlarged for files that need it (F_SETPIPE_SZ; above fs.pipe-max-size it needs privileges)
+    /// Capacity to which FIFOs are enlarged for files that need it (F_SETPIPE_SZ; above fs.pipe-max-size it needs
+    /// privileges); 4KiB leaves them as they are
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     pub pipe_size: ByteSize,
 
@@ -122,8 +126,18 @@ impl MqArgs {
             let workers = self.workers.unwrap_or_default();
             return Err(format!("--workers {workers} is more than --max-workers {}", self.max_workers));
         }
-        if self.buffer_size.as_u64() == 0 {
-            return Err("--buffer-size must be at least 1 byte".to_owned());
+        if !(1..=BUFFER_BYTES_MAX).contains(&self.buffer_size.as_u64()) {
+            return Err(format!("--buffer-size {}: must be from 1 byte to 1 GiB", self.buffer_size));
+        }
+        for (flag, is_zero) in [
+            ("--pipe-size", self.pipe_size.as_u64() == 0),
+            ("--pipe-budget", self.pipe_budget.as_u64() == 0),
+            ("--request-timeout", self.request_timeout.is_zero()),
+            ("--stall-timeout", self.stall_timeout.is_zero()),
+        ] {
+            if is_zero {
+                return Err(format!("{flag} must be more than 0"));
+            }
         }
         Ok(())
     }

@@ -28,12 +28,12 @@ impl Directories {
     /// # Errors
     /// A directory cannot be opened.
     pub fn new(root: &Path, fifo_dir: &Path) -> anyhow::Result<Self> {
-        let cannot = |path: &Path| format!("cannot open the directory {}", path.display());
+        let cannot = |flag: &str, path: &Path| format!("cannot open the directory of {flag}, {}", path.display());
         let root_names = [std::path::absolute(root), root.canonicalize()];
         Ok(Self {
-            root: Root::open(root).with_context(|| cannot(root))?,
+            root: Root::open(root).with_context(|| cannot("--root", root))?,
             root_names: root_names.into_iter().flatten().collect(),
-            fifos: Directory::open(fifo_dir).with_context(|| cannot(fifo_dir))?,
+            fifos: Directory::open(fifo_dir).with_context(|| cannot("--fifo-dir", fifo_dir))?,
         })
     }
 

@@ -118,14 +118,14 @@ impl OwnedQueue {
         let (name, count) = (&self.name, messages.len());
         let lost = send_all(&self.queue, messages);
         if lost > 0 {
-            tracing::error!("{lost} of {count} requests that were not begun are lost: queue {name} is full");
+            tracing::error!("requests lost because queue {name} is full: {lost} of {count} that were put back");
         }
         if self.queue.is_empty().unwrap_or(true) {
             self.remove();
         }
         let left = self.queue.len().unwrap_or(0);
         if left > 0 {
-            service::advise(format_args!("{left} requests remain in queue {name}: its next server answers them"));
+            service::advise(format_args!("requests left in queue {name} for its next server: {left}"));
         }
         // From here on another server may take over what is left, even if this process takes its time to end.
         if let Err(error) = self.queue.unlock() {
@@ -154,9 +154,9 @@ impl OwnedQueue {
         let count = late.len();
         match again {
             Ok(again) if send_all(&again, late) == 0 => {
-                service::advise(format_args!("{count} requests came late and remain in queue {}", self.name));
+                service::advise(format_args!("late requests left in queue {} for its next server: {count}", self.name));
             }
-            _ => tracing::error!("{count} requests came while queue {} was removed and are lost", self.name),
+            _ => tracing::error!("requests lost while queue {} was removed: {count}", self.name),
         }
     }
 }
@@ -197,7 +197,7 @@ fn replace(name: &QueueName, old: &Queue, wanted: QueueSize, mode: u32) -> Resul
             let error = outcome.err().unwrap_or(QueueError::Exists);
             let lost = Queue::open(name, Access::Send).map_or(backlog.len(), |queue| send_all(&queue, backlog));
             if lost > 0 {
-                tracing::error!("{lost} requests of queue {name} are lost");
+                tracing::error!("requests of queue {name} lost: {lost}");
             }
             Err(AcquireError::Create { name: name.clone(), error })
         }

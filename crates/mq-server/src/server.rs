@@ -31,6 +31,7 @@ pub fn serve(args: &MqArgs, shell: Shell) -> anyhow::Result<()> {
     sys::limits::raise_open_files();
     sys::limits::raise_message_queue_bytes();
     let fifos = FifoDirectory::new(args.fifo_dir.as_deref())?;
+    let directories = Directories::new(&args.root, fifos.path())?;
     let (size, is_exact) = args.queue_size();
     let name = args.queue()?;
     let (queue, origin) = OwnedQueue::acquire(&name, size, is_exact, args.queue_mode)?;
@@ -38,18 +39,18 @@ pub fn serve(args: &MqArgs, shell: Shell) -> anyhow::Result<()> {
         Origin::Created => tracing::info!("queue {name}: {}", queue.size()),
         Origin::TakenOver(left) => {
             tracing::info!(
-                "queue {name}: {}, taken over from a server that is gone, {left} requests in it",
+                "queue {name}: {}, taken over from a server that is gone, requests in it: {left}",
                 queue.size()
             );
         }
         Origin::Replaced(left) => {
-            tracing::info!("queue {name}: {}, in place of one of another size with {left} requests", queue.size());
+            tracing::info!("queue {name}: {}, in place of one of another size, requests in it: {left}", queue.size());
         }
     }
     let queue_guard = QueueGuard(Some(queue));
     let pipe_budget = Budget::new(args.pipe_budget.as_u64());
     let options = args.copy_options(&pipe_budget);
-    let run = Run { args, shell, fifos, pipe_budget, queue: queue_guard };
+    let run = Run { args, shell, fifos, directories, pipe_budget, queue: queue_guard };
     args.copy.with(&options, run).with_context(|| format!("--copy {} does not work here", args.copy))?
 }
 
@@ -69,6 +70,7 @@ struct Run<'a> {
     args: &'a MqArgs,
     shell: Shell,
     fifos: FifoDirectory,
+    directories: Directories,
     pipe_budget: Budget,
     queue: QueueGuard,
 }
@@ -77,8 +79,7 @@ impl CopyVisitor for Run<'_> {
     type Output = anyhow::Result<()>;
 
     fn visit<C: FileCopy>(self, copy: C) -> anyhow::Result<()> {
-        let Self { args, mut shell, fifos, pipe_budget, mut queue } = self;
-        let directories = Directories::new(&args.root, fifos.path())?;
+        let Self { args, mut shell, fifos, directories, pipe_budget, mut queue } = self;
         let options = args.options(shell.drain_timeout());
         let engine = Engine::new(copy, options, pipe_budget, directories, &mut queue.0)?;
         let _guard = ShutDownOnDrop(Arc::clone(&engine));

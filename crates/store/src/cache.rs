@@ -358,6 +358,11 @@ impl<S: Store> Cache<S> {
         self.store.bytes() + self.policy.bytes()
     }
 
+    /// Returns the memory held once an entry of these lengths has been added.
+    pub fn bytes_with_entry(&self, key_len: usize, value_len: usize) -> usize {
+        self.bytes_with(Size { key_len, value_len, attributes: Attributes::default() })
+    }
+
     pub fn policy(&self) -> PolicyKind {
         self.policy.kind()
     }

@@ -81,6 +81,11 @@ impl<'c, S: Store + 'static> Call<'c, '_, S> {
         self.keys.now.unix_ms
     }
 
+    /// Returns the time that a relative expiry is counted from: rounded up, so that nothing expires early.
+    pub(crate) fn expiry_base_ms(&self) -> u64 {
+        self.keys.now_rounded_up_ms
+    }
+
     /// Writes an error reply and counts it.
     pub(crate) fn refuse(&mut self, refusal: &Refusal) {
         self.state.statistics.add_error(&refusal.0);

@@ -20,11 +20,11 @@ impl<S: Store> Call<'_, '_, S> {
         }
     }
 
-    /// Returns the port that the client has connected to.
-    fn port(&self) -> u16 {
+    /// Returns the host and the port that the client has connected to; without a host, clients use the one that they know.
+    fn endpoint(&self) -> (String, u16) {
         match &self.client.registration.profile().local {
-            Some(Address::Tcp(address)) => address.port(),
-            Some(Address::Unix(_)) | None => self.state.info.port(),
+            Some(Address::Tcp(address)) => (address.ip().to_canonical().to_string(), address.port()),
+            Some(Address::Unix(_)) | None => (String::new(), self.state.info.port()),
         }
     }
 }
@@ -65,25 +65,25 @@ pub(super) fn myid<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn nodes<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.check_cluster()?;
-    let (id, port) = (&call.state.info.run_id, call.port());
+    let (id, (host, port)) = (&call.state.info.run_id, call.endpoint());
     // The second port is that of the cluster bus.
     let bus = u32::from(port) + 10_000;
-    let line = format!("{id} :{port}@{bus} myself,master - 0 0 0 connected 0-{}\n", SLOTS - 1);
+    let line = format!("{id} {host}:{port}@{bus} myself,master - 0 0 0 connected 0-{}\n", SLOTS - 1);
     call.reply.verbatim(&line);
     Ok(())
 }
 
-/// Lists the slots without an address: clients use the one that they have connected to, also behind a proxy.
+/// Lists the slots under the address that the client has connected to.
 pub(super) fn slots<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.check_cluster()?;
-    let port = call.port();
+    let (host, port) = call.endpoint();
     let reply = &mut call.reply;
     reply.array(1);
     reply.array(3);
     reply.integer(0);
     reply.integer(i64::from(SLOTS) - 1);
     reply.array(4);
-    reply.bulk(b"");
+    reply.bulk(host.as_bytes());
     reply.integer(i64::from(port));
     reply.bulk(call.state.info.run_id.as_bytes());
     reply.array(0);
@@ -92,7 +92,7 @@ pub(super) fn slots<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn shards<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.check_cluster()?;
-    let (port, id) = (call.port(), &call.state.info.run_id);
+    let ((host, port), id) = (call.endpoint(), &call.state.info.run_id);
     let reply = &mut call.reply;
     reply.array(1);
     reply.map(2);
@@ -107,7 +107,7 @@ pub(super) fn shards<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     reply.bulk(id.as_bytes());
     reply.bulk(b"port");
     reply.integer(i64::from(port));
-    for (name, value) in [("ip", ""), ("endpoint", ""), ("role", "master")] {
+    for (name, value) in [("ip", &*host), ("endpoint", &*host), ("role", "master")] {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }

@@ -29,6 +29,8 @@ struct Parameter<S: Store + 'static> {
 enum Set<S: Store + 'static> {
     /// It cannot be changed; setting it to its value succeeds.
     Fixed,
+    /// It has no effect here, and promises none that a client could miss: any value is kept and shown.
+    Ignored,
     /// It is parsed; the error says what is wrong with the value.
     Parsed(for<'a> fn(&'a [u8]) -> Result<Change<'a, S>, String>),
 }
@@ -42,7 +44,11 @@ pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.reply.map(wanted.len());
     for parameter in wanted {
         call.reply.bulk(parameter.name.as_bytes());
-        call.reply.bulk((parameter.get)(call.state).as_bytes());
+        let value = match parameter.set {
+            Set::Ignored => ignored_value(call.state, parameter.name),
+            Set::Fixed | Set::Parsed(_) => (parameter.get)(call.state),
+        };
+        call.reply.bulk(value.as_bytes());
     }
     Ok(())
 }
@@ -71,6 +77,7 @@ pub(super) fn set<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         }
         seen.push(parameter.name);
         match parameter.set {
+            Set::Ignored => changes.push(keep(parameter.name, pair[1]).map_err(failed)?),
             Set::Parsed(parse) => changes.push(parse(pair[1]).map_err(failed)?),
             Set::Fixed if (parameter.get)(call.state).as_bytes().eq_ignore_ascii_case(pair[1]) => {}
             Set::Fixed => return Err(failed("can't set immutable config".to_owned())),
@@ -129,12 +136,58 @@ fn parameters<S: Store + 'static>() -> Vec<Parameter<S>> {
         },
     ];
     let fixed = |(name, get)| Parameter { name, get, set: Set::Fixed };
-    changing.into_iter().chain(fixed_parameters::<S>().into_iter().map(fixed)).collect()
+    let ignored = |(name, _)| Parameter { name, get: |_| String::new(), set: Set::Ignored };
+    let others = fixed_parameters::<S>().into_iter().map(fixed).chain(IGNORED.into_iter().map(ignored));
+    changing.into_iter().chain(others).collect()
+}
+
+/// Settings of Redis that have no effect here, with its default values. Tools set them; none of them promises that data is
+/// safe, or that something is limited or reported.
+const IGNORED: [(&str, &str); 24] = [
+    ("stop-writes-on-bgsave-error", "yes"),
+    ("rdbcompression", "yes"),
+    ("rdbchecksum", "yes"),
+    ("hz", "10"),
+    ("dynamic-hz", "yes"),
+    ("activerehashing", "yes"),
+    ("lazyfree-lazy-eviction", "no"),
+    ("lazyfree-lazy-expire", "no"),
+    ("lazyfree-lazy-server-del", "no"),
+    ("lazyfree-lazy-user-del", "no"),
+    ("replica-lazy-flush", "no"),
+    ("lua-time-limit", "5000"),
+    ("busy-reply-threshold", "5000"),
+    ("hash-max-listpack-entries", "128"),
+    ("hash-max-listpack-value", "64"),
+    ("hash-max-ziplist-entries", "128"),
+    ("hash-max-ziplist-value", "64"),
+    ("list-max-listpack-size", "-2"),
+    ("list-max-ziplist-size", "-2"),
+    ("list-compress-depth", "0"),
+    ("set-max-intset-entries", "512"),
+    ("zset-max-listpack-entries", "128"),
+    ("zset-max-ziplist-entries", "128"),
+    ("auto-aof-rewrite-percentage", "100"),
+];
+/// Limit of the length of such a value.
+const IGNORED_VALUE_BYTES_MAX: usize = 64;
+
+/// Returns the value of a setting that has no effect.
+fn ignored_value<S: Store>(state: &ServerState<S>, name: &'static str) -> String {
+    let default = IGNORED.iter().find(|(other, _)| *other == name).map_or("", |(_, default)| default);
+    state.settings.ignored.lock().get(name).cloned().unwrap_or_else(|| default.to_owned())
+}
+
+/// Keeps the value of a setting that has no effect.
+fn keep<'a, S: Store + 'static>(name: &'static str, value: &'a [u8]) -> Result<Change<'a, S>, String> {
+    let text = std::str::from_utf8(value).ok().filter(|text| text.len() <= IGNORED_VALUE_BYTES_MAX);
+    let text = text.ok_or_else(|| "argument must be a short text".to_owned())?.to_owned();
+    Ok(Box::new(move |call| drop(call.state.settings.ignored.lock().insert(name, text))))
 }
 
 type Get<S> = fn(&ServerState<S>) -> String;
 
-fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 29] {
+fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 27] {
     [
         ("maxclients", |state| text(state.info.connections_max)),
         ("maxmemory-samples", |_| text(store::SAMPLE_SIZE)),
@@ -150,8 +203,6 @@ fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 29] {
         ("client-output-buffer-limit", |state| format!("normal {} 0 0", state.info.output_bytes_max)),
         ("cluster-enabled", |state| text(if state.info.is_cluster { "yes" } else { "no" })),
         ("cluster-require-full-coverage", |_| text("yes")),
-        ("hz", |_| text(10)),
-        ("dynamic-hz", |_| text("no")),
         ("save", |_| text("")),
         ("appendonly", |_| text("no")),
         ("appendfsync", |_| text("no")),

@@ -181,6 +181,11 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 
     /// Refuses a command that has not been admitted, and with it the transaction that it was meant for.
     fn reject(&mut self, refusal: &Refusal) {
+        if self.is(0, "POST") || self.is(0, "Host:") {
+            self.state.warn_of_http(self.client.registration.profile());
+            self.flow = Flow::Close;
+            return;
+        }
         self.client.abort_transaction();
         if !self.is(0, "EXEC") {
             return self.refuse(refusal);

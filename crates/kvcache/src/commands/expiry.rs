@@ -44,16 +44,19 @@ fn expire_at<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> Ou
         Unit::Seconds => number.checked_mul(1000),
         Unit::Milliseconds => Some(number),
     };
-    let now = call.unix_ms();
     let at = match base {
-        Base::Now => ms.and_then(|ms| ms.checked_add_unsigned(now)),
+        Base::Now => ms.and_then(|ms| ms.checked_add_unsigned(call.expiry_base_ms())),
         Base::Epoch => ms,
     };
     let at = at.ok_or_else(|| call.invalid_expiry())?;
+    let is_future = match base {
+        Base::Now => number > 0,
+        Base::Epoch => u64::try_from(at).is_ok_and(|at| at > call.unix_ms()),
+    };
     let mut item = call.keys.item(call.args[1]);
     let done = match item.attributes() {
         Some(attributes) if conditions.are_met(at, attributes.expires_at) => match u64::try_from(at) {
-            Ok(at) if at > now => item.set_expiry(at)?,
+            Ok(at) if is_future => item.set_expiry(at)?,
             Ok(_) | Err(_) => item.remove(),
         },
         Some(_) | None => false,
@@ -114,7 +117,7 @@ pub(super) fn pexpiretime<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 fn time_left<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> Outcome {
-    let now = i64::try_from(call.unix_ms()).unwrap_or(i64::MAX);
+    let now = i64::try_from(call.expiry_base_ms()).unwrap_or(i64::MAX);
     let answer = match call.item(1).attributes() {
         None => -2,
         Some(attributes) if attributes.expires_at == 0 => -1,
@@ -141,7 +144,16 @@ pub(super) fn persist<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use proto::{Now, Outbox, Protocol};
+    use store::HashbrownStore;
+
     use super::*;
+    use crate::{
+        connection::Conn,
+        testing::{self, Server},
+    };
 
     fn parse(options: &str) -> Result<Conditions, Refusal> {
         let args: Vec<&[u8]> = options.split_ascii_whitespace().map(str::as_bytes).collect();
@@ -173,5 +185,41 @@ mod tests {
         assert_eq!(text("nx gt"), "ERR NX and XX, GT or LT options at the same time are not compatible");
         assert_eq!(text("gt lt"), "ERR GT and LT options at the same time are not compatible");
         assert_eq!(text("gt lt ch"), "ERR Unsupported option ch");
+    }
+
+    /// Sends a request at a time and returns the reply.
+    fn ask(server: &Server, conn: &mut Conn<HashbrownStore>, unix_us: u64, request: &str) -> String {
+        let (now, mut out) = (Now { unix: Duration::from_micros(unix_us), ..testing::now() }, Outbox::default());
+        let step = server.on_input(conn, request.as_bytes(), now, &mut out);
+        assert_eq!(step.consumed, request.len());
+        String::from_utf8_lossy(out.inline()).into_owned()
+    }
+
+    #[test]
+    fn nothing_expires_early_or_more_than_a_millisecond_late() {
+        const BEGIN: u64 = 4_000_000_000_000_000;
+        for (set, get, value, nil) in [
+            ("SET k 1 PX 20\r\n", "GET k\r\n", "$1\r\n1\r\n", "$-1\r\n"),
+            ("SET k 1\r\nPEXPIRE k 20\r\n", "EXISTS k\r\n", ":1\r\n", ":0\r\n"),
+            ("PSETEX k 20 1\r\n", "STRLEN k\r\n", ":1\r\n", ":0\r\n"),
+        ] {
+            for offset in [0, 1, 499, 999] {
+                let (server, mut conn) = testing::server();
+                ask(&server, &mut conn, BEGIN + offset, set);
+                assert_eq!(ask(&server, &mut conn, BEGIN + offset, "PTTL k\r\n"), ":20\r\n", "{set:?} at {offset}");
+                assert_eq!(ask(&server, &mut conn, BEGIN + offset + 19_999, get), value, "{set:?} at {offset}");
+                assert_eq!(ask(&server, &mut conn, BEGIN + offset + 21_000, get), nil, "{set:?} at {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_not_in_the_future_deletes_at_once() {
+        let (server, mut conn) = testing::server();
+        for request in ["EXPIRE k 0\r\n", "PEXPIRE k -1\r\n", "PEXPIREAT k 4000000000000\r\n"] {
+            ask(&server, &mut conn, 4_000_000_000_000_300, "SET k 1\r\n");
+            assert_eq!(ask(&server, &mut conn, 4_000_000_000_000_300, request), ":1\r\n", "{request:?}");
+            assert_eq!(ask(&server, &mut conn, 4_000_000_000_000_300, "EXISTS k\r\n"), ":0\r\n", "{request:?}");
+        }
     }
 }

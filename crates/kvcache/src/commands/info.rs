@@ -149,9 +149,9 @@ impl<S: Store> Call<'_, '_, S> {
     fn info_persistence(&self, lines: &mut Lines) {
         lines.add("loading", 0);
         lines.add("async_loading", 0);
-        lines.add("rdb_bgsave_in_progress", 0);
+        lines.add("rdb_bgsave_in_progress", u8::from(self.state.snapshots.is_saving()));
         lines.add("rdb_last_save_time", self.state.snapshots.last_saved_unix_s());
-        lines.add("rdb_last_bgsave_status", "ok");
+        lines.add("rdb_last_bgsave_status", if self.state.snapshots.has_last_save_failed() { "err" } else { "ok" });
         lines.add("aof_enabled", 0);
         lines.add("aof_rewrite_in_progress", 0);
     }

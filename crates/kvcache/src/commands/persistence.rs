@@ -13,7 +13,10 @@ const IN_PROGRESS: Refusal = Refusal(std::borrow::Cow::Borrowed("ERR Background 
 fn refusal(error: SnapshotError) -> Refusal {
     match error {
         SnapshotError::NoFile => Refusal::new("ERR there is no file to save to; start the server with --snapshot FILE"),
-        SnapshotError::Io { .. } | SnapshotError::Damaged { .. } | SnapshotError::DoesNotFit { .. } => {
+        SnapshotError::Io { .. }
+        | SnapshotError::CannotSave { .. }
+        | SnapshotError::Damaged { .. }
+        | SnapshotError::DoesNotFit { .. } => {
             tracing::error!("SAVE: {error}");
             Refusal::new("ERR the snapshot has not been saved; the server's log says why")
         }

@@ -143,7 +143,7 @@ impl Expiry<'_> {
 impl<S: Store> Call<'_, '_, S> {
     /// Returns the time of an expiry, in milliseconds since the Unix epoch.
     pub(super) fn expires_at(&self, expiry: Option<Expiry<'_>>) -> Result<Option<u64>, Refusal> {
-        let resolve = |expiry: Expiry<'_>| match expiry.resolve(self.unix_ms()) {
+        let resolve = |expiry: Expiry<'_>| match expiry.resolve(self.expiry_base_ms()) {
             Ok(at) => Ok(at),
             Err(refusal) => Err(refusal.unwrap_or_else(|| self.invalid_expiry())),
         };

@@ -10,7 +10,7 @@ use wire::us::{Parsed, Request, RequestLimits, RequestParser, reply};
 
 use crate::{
     command_table::UsVerb,
-    state::{Item, Keyspace, ServerState},
+    state::{Client, Item, Keyspace, ServerState},
     value::Value,
 };
 
@@ -112,18 +112,22 @@ impl Us {
     pub(crate) fn handle_request<S: Store + 'static>(
         &mut self,
         state: &ServerState<S>,
-        is_authenticated: bool,
+        client: &Client<S>,
         input: &[u8],
         keys: &mut Keyspace<'_, S>,
         out: &mut Outbox,
     ) -> Step {
-        if !is_authenticated {
+        if !client.is_authenticated {
             reply::error(out.inline(), "Authentication required");
             return Step { flow: Flow::Linger, ..Step::open(0) };
         }
         let request_bytes_max = state.limits.bulk_bytes_max;
         keys.database = 0;
         match self.parser.parse(input, &RequestLimits { request_bytes_max }) {
+            Ok(Parsed::Complete { request: Request::Refused(_), consumed }) if is_http(&input[..consumed]) => {
+                state.warn_of_http(client.registration.profile());
+                Step { flow: Flow::Close, ..Step::open(consumed) }
+            }
             Ok(Parsed::Complete { request, consumed }) => {
                 let began = Instant::now();
                 let succeeded = self.answer(request, request_bytes_max, keys, out);
@@ -181,6 +185,13 @@ impl Us {
             }
         }
     }
+}
+
+/// True if the request begins with a request line of HTTP. A header never has the separator in it, a body may.
+#[cold]
+fn is_http(request: &[u8]) -> bool {
+    let line = request.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    line.starts_with(b"POST ") || line.windows(8).any(|word| word == b" HTTP/1.")
 }
 
 #[inline]

@@ -17,7 +17,13 @@ mod statistics;
 mod timer;
 mod transaction;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use store::Store;
 use wire::resp::RequestLimits;
@@ -59,7 +65,12 @@ pub(crate) struct ServerState<S: Store> {
     limits_before_auth: RequestLimits,
     pub(crate) memcached: MemcachedState,
     pub(crate) snapshots: Arc<SnapshotStore>,
+    /// Time of the next log line about HTTP, in seconds since the start.
+    next_http_warning_s: AtomicU64,
 }
+
+/// Shortest time between two log lines about HTTP, in seconds, as in Redis.
+const HTTP_WARNING_INTERVAL_S: u64 = 60;
 
 /// Parts that a [`ServerState`] is made of.
 #[derive(Debug)]
@@ -92,6 +103,19 @@ impl<S: Store> ServerState<S> {
             limits_before_auth: limits.before_authentication(),
             memcached: MemcachedState::new(limits.bulk_bytes_max),
             snapshots: Arc::new(snapshots),
+            next_http_warning_s: AtomicU64::new(0),
+        }
+    }
+
+    /// Logs, now and then, that a connection is closed because it speaks HTTP: a page in a browser can send such requests,
+    /// with commands in their bodies, to a server that its user reaches.
+    #[cold]
+    pub(crate) fn warn_of_http(&self, client: &Profile) {
+        let now_s = self.info.started.elapsed().as_secs();
+        let next_s = self.next_http_warning_s.load(Relaxed);
+        if now_s >= next_s {
+            self.next_http_warning_s.store(now_s + HTTP_WARNING_INTERVAL_S, Relaxed);
+            tracing::warn!("connection of {} closed: it sends HTTP, perhaps from a hostile page", client.peer_text());
         }
     }
 

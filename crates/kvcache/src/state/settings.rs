@@ -1,6 +1,7 @@
 //! Settings that can be changed while the server runs.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -24,6 +25,8 @@ pub(crate) struct Settings {
     idle_timeout_ms: AtomicU64,
     /// True once the timeout has been lowered: idle connections may have a later deadline than they should.
     has_shorter_idle_timeout: AtomicBool,
+    /// Values of settings that have no effect, where they are not the defaults.
+    pub(crate) ignored: Mutex<BTreeMap<&'static str, String>>,
     /// Set by DEBUG SET-ACTIVE-EXPIRE.
     pub(crate) is_expiring_actively: AtomicBool,
 }
@@ -41,6 +44,7 @@ impl Settings {
             policy: Mutex::new(policy),
             idle_timeout_ms: AtomicU64::new(u64::try_from(idle_timeout.as_millis()).unwrap_or(u64::MAX)),
             has_shorter_idle_timeout: AtomicBool::new(false),
+            ignored: Mutex::default(),
             is_expiring_actively: AtomicBool::new(true),
         };
         settings.set_password(password.unwrap_or_default());

@@ -8,13 +8,15 @@
 mod format;
 
 use std::{
+    ffi::OsStr,
     fs::{self, File, OpenOptions},
     io,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     process,
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     thread,
     time::{SystemTime, UNIX_EPOCH},
@@ -36,6 +38,8 @@ const LOCKED_STEPS_MAX: usize = 64;
 pub enum SnapshotError {
     #[error("no file for it has been named")]
     NoFile,
+    #[error("snapshots cannot be saved to {}: {error}", path.display())]
+    CannotSave { path: PathBuf, error: io::Error },
     #[error("{}: {error}", path.display())]
     Io { path: PathBuf, error: io::Error },
     #[error("{}: not a snapshot of this version, or damaged at byte {offset}: {what}", path.display())]
@@ -49,6 +53,7 @@ pub enum SnapshotError {
 pub(crate) struct SnapshotStore {
     path: Option<PathBuf>,
     last_saved_unix_s: AtomicI64,
+    last_save_failed: AtomicBool,
     /// Held while saving.
     saving: Mutex<()>,
 }
@@ -62,12 +67,27 @@ pub(crate) enum SaveStart {
 
 impl SnapshotStore {
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
-        Self { path, last_saved_unix_s: AtomicI64::new(unix_s()), saving: Mutex::default() }
+        Self {
+            path,
+            last_saved_unix_s: AtomicI64::new(unix_s()),
+            last_save_failed: AtomicBool::new(false),
+            saving: Mutex::default(),
+        }
     }
 
     /// Returns the time of the last snapshot, or of the start.
     pub(crate) fn last_saved_unix_s(&self) -> i64 {
         self.last_saved_unix_s.load(Ordering::Relaxed)
+    }
+
+    /// True if the latest attempt to save has failed.
+    pub(crate) fn has_last_save_failed(&self) -> bool {
+        self.last_save_failed.load(Ordering::Relaxed)
+    }
+
+    /// True while a snapshot is being saved.
+    pub(crate) fn is_saving(&self) -> bool {
+        self.saving.is_locked()
     }
 
     fn path(&self) -> Result<&Path, SnapshotError> {
@@ -111,12 +131,25 @@ impl SnapshotStore {
 
     fn save_locked<S: Store>(&self, space: &Space<S>, _saving: MutexGuard<'_, ()>) -> Result<(), SnapshotError> {
         let path = self.path()?;
-        replace(path, |file| write(space, file)).map_err(|error| SnapshotError::Io { path: path.to_owned(), error })?;
+        let saved = replace(path, |file| write(space, file));
+        self.last_save_failed.store(saved.is_err(), Ordering::Relaxed);
+        saved.map_err(|error| SnapshotError::Io { path: path.to_owned(), error })?;
         self.last_saved_unix_s.store(unix_s(), Ordering::Relaxed);
         Ok(())
     }
 
     // --- loading --------------------------------------------------------------------------
+
+    /// Checks that snapshots can be saved to the file, and removes what interrupted saves have left beside it.
+    pub(crate) fn prepare(&self) -> Result<(), SnapshotError> {
+        let path = self.path()?;
+        let refuse = |error| SnapshotError::CannotSave { path: path.to_owned(), error };
+        if path.is_dir() {
+            return Err(refuse(io::ErrorKind::IsADirectory.into()));
+        }
+        remove_leftovers(path).map_err(refuse)?;
+        TemporaryFile::create(path).map(drop).map_err(refuse)
+    }
 
     /// Loads the file if there is one, and returns the largest unique number among its entries.
     pub(crate) fn load<S: Store>(&self, space: &Space<S>) -> Result<u64, SnapshotError> {
@@ -183,27 +216,75 @@ fn read<S: Store>(space: &Space<S>, mut file: impl io::Read + io::Seek, len: u64
     Ok(number_max)
 }
 
-/// Replaces a file as a whole or not at all: the new contents are written beside it, reach the disk, and take its name.
-fn replace(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-    name.push(format!(".{}.tmp", process::id()));
-    let temporary = directory.join(name);
-    let written = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary).and_then(|file| {
-        write(&file)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        // The new name is not safe until the directory is.
-        File::open(directory)?.sync_all()
-    });
-    if written.is_err() {
-        // It may have been renamed already, or never been there.
-        let _ = fs::remove_file(&temporary);
+/// Replaces a file as a whole or not at all.
+fn replace(target: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    let temporary = TemporaryFile::create(target)?;
+    write(&temporary.file)?;
+    temporary.rename_to(target)
+}
+
+/// New contents of a file, written beside it. The file is locked while it has an owner, so that one that a killed process
+/// has left is known.
+struct TemporaryFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl TemporaryFile {
+    /// Creates the file for a snapshot at `target`.
+    fn create(target: &Path) -> io::Result<Self> {
+        let mut name = file_name(target)?.to_owned();
+        name.push(format!(".{}.tmp", process::id()));
+        let path = directory_of(target).join(name);
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+        // Without locks, nothing is ever removed.
+        let _ = file.try_lock();
+        Ok(Self { file, path })
     }
-    written
+
+    /// Gives the file the name `target`, once its contents are on the disk.
+    fn rename_to(self, target: &Path) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.path, target)?;
+        // The new name is not safe until the directory is.
+        File::open(directory_of(target))?.sync_all()
+    }
+}
+
+impl Drop for TemporaryFile {
+    fn drop(&mut self) {
+        // It has mostly been renamed already.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes files that killed processes have left of saving to `target`.
+fn remove_leftovers(target: &Path) -> io::Result<()> {
+    let name = file_name(target)?;
+    for entry in fs::read_dir(directory_of(target))? {
+        let path = entry?.path();
+        let is_temporary = path.file_name().is_some_and(|other| is_temporary(other, name));
+        if is_temporary && File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+            tracing::info!("{}: left by a save that was interrupted, removed", path.display());
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// True if the name is that of a temporary file for `target`: its name, the number of a process, and `.tmp`.
+fn is_temporary(name: &OsStr, target: &OsStr) -> bool {
+    let rest = name.as_bytes().strip_prefix(target.as_bytes());
+    let process = rest.and_then(|rest| rest.strip_prefix(b".")?.strip_suffix(b".tmp"));
+    process.is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
+}
+
+fn directory_of(target: &Path) -> &Path {
+    target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+}
+
+fn file_name(target: &Path) -> io::Result<&OsStr> {
+    target.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path does not end with a name"))
 }
 
 fn unix_ms() -> u64 {

@@ -20,6 +20,10 @@ pub(crate) const DATABASES: u8 = 16;
 /// of the database follows. So one table holds all databases, and an ordinary key costs nothing.
 pub(crate) const DATABASE_PREFIX: u8 = 0xff;
 
+/// Length of the key and of the value of a small entry.
+const KEY_BYTES: usize = 16;
+const VALUE_BYTES: usize = 12;
+
 /// The keys of all databases, divided among shards by their hash.
 #[derive(Debug)]
 pub struct Space<S: Store> {
@@ -50,6 +54,9 @@ pub struct SpaceOptions {
 }
 
 impl<S: Store> Space<S> {
+    /// Limit of the number of shards: 16 bits of a hash choose one.
+    pub const SHARDS_MAX: usize = 1 << 16;
+
     pub fn new(options: SpaceOptions) -> Self {
         let shards = options.shards.max(1);
         let limit = options.memory_max.map(|bytes| bytes / shards);
@@ -128,6 +135,13 @@ impl<S: Store> Space<S> {
         sum
     }
 
+    /// Returns the least memory limit with which every shard can hold a small entry. The space must be empty.
+    pub fn memory_min(&self) -> usize {
+        let mut shard_bytes = 0;
+        self.for_each_shard(|cache| shard_bytes = cache.bytes_with_entry(KEY_BYTES, VALUE_BYTES).max(shard_bytes));
+        shard_bytes * self.shards.len()
+    }
+
     pub fn set_memory_max(&self, bytes: Option<usize>) {
         let shards = self.shards.len();
         self.for_each_shard(|cache| cache.set_limit(bytes.map(|bytes| bytes / shards)));
@@ -171,6 +185,8 @@ pub(crate) struct Keyspace<'s, S: Store> {
     /// True if reading a key does not count as a use of it.
     pub is_no_touch: bool,
     pub now: Moment,
+    /// The same time in milliseconds, rounded up: what expires so long after it is never early.
+    pub now_rounded_up_ms: u64,
 }
 
 #[derive(Debug)]
@@ -182,8 +198,17 @@ enum Locked<'s, S> {
 
 impl<'s, S: Store> Keyspace<'s, S> {
     pub(crate) fn new(space: &'s Space<S>, now: Now) -> Self {
-        let now = Moment { unix_ms: u64::try_from(now.unix.as_millis()).unwrap_or(u64::MAX) };
-        Self { space, locked: Locked::None, database: 0, known_hash: None, is_no_touch: false, now }
+        let unix_ms = now.unix.as_secs().saturating_mul(1000).saturating_add(now.unix.subsec_millis().into());
+        let has_fraction = !now.unix.subsec_nanos().is_multiple_of(1_000_000);
+        Self {
+            space,
+            locked: Locked::None,
+            database: 0,
+            known_hash: None,
+            is_no_touch: false,
+            now: Moment { unix_ms },
+            now_rounded_up_ms: unix_ms.saturating_add(has_fraction.into()),
+        }
     }
 
     pub(crate) fn space(&self) -> &'s Space<S> {

@@ -1,8 +1,11 @@
 //! Functions for operators: pauses, kills, active expiry, settings, figures.
 
+use std::io::ErrorKind;
+
+use anyhow::{Context, ensure};
 use testkit::{Client, DriverKind, eventually};
 
-use crate::common::{ask, field, send, start, text};
+use crate::common::{Kv, ask, field, on_every_driver, send, start, text};
 
 /// Returns the client's own identifier.
 fn id(client: &mut Client) -> anyhow::Result<String> {
@@ -170,4 +173,102 @@ fn with_no_touch_reading_is_no_use_of_a_key() -> anyhow::Result<()> {
     ask(&mut client, "CLIENT NO-TOUCH off", "+OK\r\n")?;
     ask(&mut client, "GET k", "$1\r\n1\r\n")?;
     ask(&mut client, "OBJECT IDLETIME k", ":0\r\n")
+}
+
+/// A page in a browser can make it send such requests, with commands in their bodies.
+#[test]
+fn http_is_not_executed_on_every_driver() {
+    let body = ["SET pwn 1\r\n", "\u{1f}SET pwn 1\u{1f}", "set pwn 0 0 1\r\n1\r\n"];
+    on_every_driver(|driver| {
+        let kv = Kv::start(["--driver", driver.name()])?;
+        let post = "POST / HTTP/1.1\r\nContent-Type: text/plain\r\n\r\n";
+        let put = "PUT / HTTP/1.1\r\nHost: example.com\r\n\r\n";
+        for head in [post, put] {
+            for (address, body) in [kv.resp(), kv.us(), kv.memcached()].into_iter().zip(body) {
+                let mut client = Client::connect(address)?;
+                client.send([head.as_bytes(), body.as_bytes()].concat().as_slice())?;
+                // It may be reset, since not all of its input is read.
+                loop {
+                    match client.read(&mut [0; 4096]) {
+                        Ok(0) => break,
+                        Ok(_) => {}
+                        Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+                        Err(error) => return Err(error).with_context(|| format!("{head:?} at {address}")),
+                    }
+                }
+            }
+        }
+        ask(&mut Client::connect(kv.resp())?, "EXISTS pwn", ":0\r\n")?;
+        ensure!(kv.server.stderr().matches("it sends HTTP").count() == 1, "{}", kv.server.stderr());
+        kv.stop()
+    });
+}
+
+/// Bytes that are no request are not collected.
+#[test]
+fn a_request_without_an_end_is_refused_on_every_driver() {
+    on_every_driver(|driver| {
+        let kv = Kv::start(["--driver", driver.name()])?;
+        for (address, reply) in [
+            (kv.resp(), &b"-ERR Protocol error: too big inline request\r\n"[..]),
+            (kv.us(), b"ERROR: request too long\x1f"),
+        ] {
+            let mut client = Client::connect(address)?;
+            client.send(&[b'x'; 64 * 1024 + 1])?;
+            client.expect(reply)?;
+        }
+        // A long value needs no line feed in the 0x1F text protocol, whose requests may be long.
+        let mut client = Client::connect(kv.resp())?;
+        client.send(b"SET k ")?;
+        client.send(&[b'x'; 200_000])?;
+        client.send(b"\x1f")?;
+        client.expect(b"OK\x1f")?;
+        drop(client);
+        kv.stop()
+    });
+}
+
+#[test]
+fn settings_without_an_effect_are_accepted_and_shown() -> anyhow::Result<()> {
+    let server = start(&["--threads", "1"])?;
+    let mut client = server.connect()?;
+    ask(
+        &mut client,
+        "CONFIG GET stop-writes-on-bgsave-error",
+        "*2\r\n$27\r\nstop-writes-on-bgsave-error\r\n$3\r\nyes\r\n",
+    )?;
+    ask(&mut client, "CONFIG SET stop-writes-on-bgsave-error no hz 20 lazyfree-lazy-eviction yes", "+OK\r\n")?;
+    ask(&mut client, "CONFIG GET hz", "*2\r\n$2\r\nhz\r\n$2\r\n20\r\n")?;
+    ask(
+        &mut client,
+        "CONFIG GET stop-writes-on-bgsave-error",
+        "*2\r\n$27\r\nstop-writes-on-bgsave-error\r\n$2\r\nno\r\n",
+    )?;
+    // Whoever sets these counts on them.
+    for misleading in ["appendonly yes", "save 60", "maxclients 5", "notify-keyspace-events KEA", "appendfsync always"]
+    {
+        let name = misleading.split(' ').next().unwrap_or_default();
+        let refusal =
+            format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config\r\n");
+        ask(&mut client, &format!("CONFIG SET {misleading}"), &refusal)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_cluster_of_one_node_names_the_address_of_the_client() {
+    on_every_driver(|driver| {
+        let server = start(&["--driver", driver.name(), "--cluster", "yes"])?;
+        let (mut client, port) = (server.connect()?, crate::common::port(&server)?);
+        let id = text(&mut client, "CLUSTER MYID")?;
+        let bus = port.parse::<u32>()? + 10_000;
+        let node = format!("{id} 127.0.0.1:{port}@{bus} myself,master - 0 0 0 connected 0-16383\n");
+        ensure!(text(&mut client, "CLUSTER NODES")? == node);
+        let slots = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*4\r\n$9\r\n127.0.0.1\r\n:{port}\r\n$40\r\n{id}\r\n*0\r\n");
+        ask(&mut client, "CLUSTER SLOTS", &slots)?;
+        send(&mut client, &[b"CLUSTER", b"SHARDS"])?;
+        let shards = String::from_utf8(client.take(170)?)?;
+        ensure!(shards.contains("$2\r\nip\r\n$9\r\n127.0.0.1"), "{shards}");
+        Ok(())
+    });
 }

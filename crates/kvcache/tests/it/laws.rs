@@ -1,10 +1,13 @@
 //! Laws that no comparison of single replies shows.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use testkit::Client;
 
-use crate::common::{send, start};
+use crate::common::{on_every_driver, send, start};
 
 fn ask(client: &mut Client, request: &[&[u8]], answer: &[u8]) -> anyhow::Result<()> {
     send(client, request)?;
@@ -118,4 +121,32 @@ fn commands_on_several_keys_are_atomic() -> anyhow::Result<()> {
         moving.join().map_err(|_| anyhow::anyhow!("the mover panicked"))??;
     }
     Ok(())
+}
+
+/// The lock of another client, as it were: it must not be free before its time, however coarse a driver's clock is.
+#[test]
+fn a_key_is_there_until_its_time_on_every_driver() {
+    on_every_driver(|driver| {
+        let server = start(&["--driver", driver.name(), "--threads", "1"])?;
+        let mut client = server.connect()?;
+        for _ in 0..20 {
+            let sent = Instant::now();
+            ask(&mut client, &[b"SET", b"lock", b"1", b"NX", b"PX", b"10"], b"+OK\r\n")?;
+            loop {
+                send(&mut client, &[b"SET", b"lock", b"2", b"NX", b"PX", b"1"])?;
+                let is_free = match &client.take(5)?[..] {
+                    b"+OK\r\n" => true,
+                    b"$-1\r\n" => false,
+                    other => anyhow::bail!("{}", other.escape_ascii()),
+                };
+                if is_free {
+                    break;
+                }
+            }
+            let held = sent.elapsed();
+            anyhow::ensure!(held >= Duration::from_millis(10), "free after {held:?}");
+            ask(&mut client, &[b"FLUSHALL"], b"+OK\r\n")?;
+        }
+        Ok(())
+    });
 }

@@ -40,9 +40,13 @@ fn a_drain_that_times_out_reports_what_is_left() {
     world.send(format!("file;{}", fifo.name));
     eventually("the request has been taken", || Ok(world.queued() == Some(0))).unwrap();
     assert_eq!(server.stop().unwrap().code(), Some(0), "{}", server.stderr());
-    assert!(server.stderr().contains("1 requests remain in queue"), "{}", server.stderr());
+    assert!(server.stderr().contains("for its next server: 1\n"), "{}", server.stderr());
     let mut server = world.process(&[]);
-    assert!(server.stderr().contains("taken over from a server that is gone, 1 requests"), "{}", server.stderr());
+    assert!(
+        server.stderr().contains("taken over from a server that is gone, requests in it: 1\n"),
+        "{}",
+        server.stderr()
+    );
     assert_eq!(fs::read(fifo.path()).unwrap(), contents);
     assert_eq!(server.stop().unwrap().code(), Some(0));
     assert_eq!(world.queued(), None);
@@ -117,7 +121,7 @@ fn the_queue_is_removed_on_every_way_out() {
     assert!(error.stderr.contains(&address) && world.queued().is_none(), "{error:?}");
     fs::rename(world.root(), world.root().with_extension("moved")).unwrap();
     let error = expect_failure(world.command(&[]), 1);
-    assert!(error.stderr.contains("cannot open the directory") && world.queued().is_none(), "{error:?}");
+    assert!(error.stderr.contains("cannot open the directory of --root") && world.queued().is_none(), "{error:?}");
     fs::rename(world.root().with_extension("moved"), world.root()).unwrap();
     // A second signal, while a transfer keeps the drain from ending.
     let mut server = world.process(&[]);
@@ -203,4 +207,26 @@ fn back_ends_are_listed_and_bad_usage_exits_with_2() {
     for bad in [&["--dispatch", "none"][..], &["--queue-mode", "9"], &["--max-waiting", "0"], &["--listen", "x"]] {
         assert_eq!(run_to_end(world.command(bad)).unwrap().code(), Some(2), "{bad:?}");
     }
+}
+
+#[test]
+fn bad_values_are_refused_with_a_reason() {
+    let world = World::new();
+    for (args, why) in [
+        (["--request-timeout", "0s"], "--request-timeout must be more than 0"),
+        (["--stall-timeout", "0s"], "--stall-timeout must be more than 0"),
+        (["--pipe-size", "0"], "--pipe-size must be more than 0"),
+        (["--pipe-budget", "0"], "--pipe-budget must be more than 0"),
+        (["--buffer-size", "0"], "must be from 1 byte to 1 GiB"),
+        (["--buffer-size", "2GiB"], "must be from 1 byte to 1 GiB"),
+        (["--max-waiting", "0"], "must be at least 1"),
+    ] {
+        let error = expect_failure(world.command(&args), 2);
+        assert!(error.stderr.contains(why), "{args:?}: {error:?}");
+    }
+    fs::remove_dir_all(world.fifo_dir()).unwrap();
+    let error = expect_failure(world.command(&[]), 1);
+    let text = format!("error: cannot open the directory of --fifo-dir, {}: ", world.fifo_dir().display());
+    assert!(error.stderr.starts_with(&text) && error.stderr.lines().count() == 1, "{error:?}");
+    assert_eq!(world.queued(), None);
 }

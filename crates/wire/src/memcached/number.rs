@@ -16,12 +16,14 @@ pub enum Expiry {
 const RELATIVE_SECONDS_MAX: i64 = 60 * 60 * 24 * 30;
 
 impl From<i64> for Expiry {
+    /// Reads seconds as memcached does, whose times have 32 bits with a sign: libmemcached writes -1 as 4294967295.
     fn from(seconds: i64) -> Self {
+        let seconds = i64::from(seconds as i32);
         match u32::try_from(seconds) {
             Ok(0) => Self::Never,
             Ok(relative) if seconds <= RELATIVE_SECONDS_MAX => Self::In(relative),
-            Err(_) if seconds < 0 => Self::Immediately,
-            Ok(_) | Err(_) => Self::At(seconds),
+            Ok(_) => Self::At(seconds),
+            Err(_) => Self::Immediately,
         }
     }
 }

@@ -3,6 +3,9 @@ use thiserror::Error;
 
 use super::SEPARATOR;
 
+/// Length above which a request that begins with no command is refused before its end has arrived.
+const UNKNOWN_BYTES_MAX: usize = 64 * 1024;
+
 /// Limits of the size of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
@@ -82,19 +85,29 @@ impl RequestParser {
     /// with more behind it.
     ///
     /// # Errors
-    /// More bytes than the limit have arrived without a separator.
+    /// More bytes than the limit have arrived without a separator, or more than 64 KiB that begin with no command.
     #[inline]
     pub fn parse<'a>(&mut self, input: &'a [u8], limits: &RequestLimits) -> Result<Parsed<'a>, TooLong> {
         let limit = limits.request_bytes_max.saturating_add(1);
         let until = input.len().min(limit);
-        let Some(found) = memchr(SEPARATOR, &input[self.searched..until]) else {
+        let found = memchr(SEPARATOR, &input[self.searched..until]);
+        let end = found.map_or(until, |found| self.searched + found);
+        if end > UNKNOWN_BYTES_MAX && !begins_with_command(input) {
+            return Err(TooLong);
+        }
+        if found.is_none() {
             self.searched = until;
             return if input.len() >= limit { Err(TooLong) } else { Ok(Parsed::Incomplete { need: 0 }) };
-        };
-        let end = self.searched + found;
+        }
         self.searched = 0;
         Ok(Parsed::Complete { request: Request::read(&input[..end]), consumed: end + 1 })
     }
+}
+
+/// True if the input begins with a command that may be long.
+#[cold]
+fn begins_with_command(input: &[u8]) -> bool {
+    [b"GET ", b"SET ", b"DEL "].iter().any(|verb| input.starts_with(*verb))
 }
 
 impl<'a> Request<'a> {

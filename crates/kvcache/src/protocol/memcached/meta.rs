@@ -67,7 +67,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     }
 
     fn meta_hit(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>, lookup: MetaLookup) {
-        let (now, out) = (self.keys.now.unix_ms, &mut *self.out);
+        let (now, out) = (self.now_ms(), &mut *self.out);
         let counters = &self.memcached.counters;
         let mut item = self.keys.item(bytes);
         let value = if flags.has(b'u') { item.get_untouched() } else { item.get() };

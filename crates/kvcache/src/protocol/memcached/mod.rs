@@ -109,6 +109,10 @@ pub(crate) fn answer<S: Store + 'static>(
             Step::open(consumed)
         }
         Ok(Parsed::Incomplete { need }) => Step { need, ..Step::open(0) },
+        Err(FatalError::Http) => {
+            state.warn_of_http(client.registration.profile());
+            Step { flow: Flow::Linger, ..Step::open(0) }
+        }
         Err(_) => Step { flow: Flow::Linger, ..Step::open(0) },
     }
 }
@@ -171,8 +175,9 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
         self.keys.item(key)
     }
 
+    /// Returns the time that expiries are counted from: rounded up, so that nothing expires early.
     fn now_ms(&self) -> u64 {
-        self.keys.now.unix_ms
+        self.keys.now_rounded_up_ms
     }
 
     // --- reading --------------------------------------------------------------------------
@@ -194,7 +199,7 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
             true => self.assign_number(key).map_err(|_| "SERVER_ERROR out of memory writing get response")?,
             false => None,
         };
-        let (now, out) = (self.keys.now.unix_ms, &mut *self.out);
+        let (now, out) = (self.now_ms(), &mut *self.out);
         let mut item = self.keys.item(key);
         let Some(value) = item.get() else {
             counters.get_misses.add();

@@ -47,7 +47,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         });
         self.stat("pid", process::id());
         self.stat("uptime", memcached.started.elapsed().as_secs());
-        self.stat("time", self.now_ms() / 1000);
+        self.stat("time", self.keys.now.unix_ms / 1000);
         self.stat("version", VERSION);
         self.stat("pointer_size", usize::BITS);
         self.stat("curr_connections", self.state.clients.len());

@@ -5,3 +5,4 @@ mod python;
 mod scaling;
 mod smoke;
 mod snapshot;
+mod usage;

@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use anyhow::ensure;
 use testkit::{Client, eventually, run_to_end};
 
-use crate::common::{EXE, Kv, exchange};
+use crate::common::{EXE, Kv, exchange, field, text};
 
 fn start(file: &Path, compression: &str) -> Kv {
     Kv::start(["--compression", compression, "--snapshot", file.to_str().unwrap()]).unwrap()
@@ -90,4 +90,41 @@ fn a_damaged_file_is_refused_and_left_alone() {
         assert_eq!(finished.stdout, "", "it has not begun to listen");
         assert_eq!(std::fs::read(&file).unwrap(), damaged);
     }
+}
+
+#[test]
+fn leftovers_of_interrupted_saves_are_removed_at_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    for name in ["keys.4711.tmp", "keys.4712.tmp", "keys.old.tmp", "other.4711.tmp"] {
+        std::fs::write(path(name), "half").unwrap();
+    }
+    // Another server is saving to this one.
+    let in_use = std::fs::File::open(path("keys.4712.tmp")).unwrap();
+    in_use.lock().unwrap();
+    start(&path("keys"), "none").stop().unwrap();
+    let mut names: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["keys", "keys.4712.tmp", "keys.old.tmp", "other.4711.tmp"]);
+}
+
+#[test]
+fn info_says_that_the_last_save_has_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let saves = directory.path().join("saves");
+    std::fs::create_dir(&saves).unwrap();
+    let kv = start(&saves.join("keys"), "none");
+    let mut client = Client::connect(kv.resp()).unwrap();
+    let status =
+        |client: &mut Client| field(&text(client, "INFO persistence").unwrap(), "rdb_last_bgsave_status").unwrap();
+    assert_eq!(status(&mut client), "ok");
+    std::fs::remove_dir_all(&saves).unwrap();
+    exchange(&mut client, b"BGSAVE\r\n", b"+Background saving started\r\n").unwrap();
+    eventually("the save has failed", || Ok(status(&mut client) == "err")).unwrap();
+    std::fs::create_dir(&saves).unwrap();
+    exchange(&mut client, b"SAVE\r\n", b"+OK\r\n").unwrap();
+    assert_eq!(status(&mut client), "ok");
+    drop(client);
+    kv.stop().unwrap();
 }

@@ -104,6 +104,12 @@ fn a_value_above_the_limit_is_skipped() {
 fn numbers_are_read_as_c_reads_them() {
     check(&[
         ("set a 4294967295 0 1\r\nx\r\n", "Set a 4294967295 Never = x"),
+        ("set a 0 4294967295 1\r\nx\r\n", "Set a 0 Immediately = x"),
+        ("set a 0 2147483648 1\r\nx\r\n", "Set a 0 Immediately = x"),
+        ("set a 0 2147483647 1\r\nx\r\n", "Set a 0 At(2147483647) = x"),
+        ("set a 0 4294967296 1\r\nx\r\n", "Set a 0 Never = x"),
+        ("set a 0 9999999999 1\r\nx\r\n", "Set a 0 At(1410065407) = x"),
+        ("set a 0 -4294967297 1\r\nx\r\n", "Set a 0 Immediately = x"),
         ("set a -1 0 1\r\nx\r\n", &format!("{FORMAT} | ERROR")),
         ("set a +1 0 1\r\nx\r\n", "Set a 1 Never = x"),
         ("set a 01 0 1\r\nx\r\n", "Set a 1 Never = x"),
@@ -128,7 +134,7 @@ fn numbers_that_do_not_fit_are_refused() {
     check(&[
         ("set a 4294967296 0 1\r\nx\r\n", &format!("{FORMAT} | ERROR")),
         ("set a 0 0 4294967297\r\nx\r\n", &format!("{FORMAT} | ERROR")),
-        ("set a 0 4102444800 1\r\nx\r\n", "Set a 0 At(4102444800) = x"),
+        ("set a 0 4102444800 1\r\nx\r\n", "Set a 0 Immediately = x"),
     ]);
 }
 
