@@ -224,6 +224,10 @@ fn a_request_without_an_end_is_refused_on_every_driver() {
         client.send(&[b'x'; 200_000])?;
         client.send(b"\x1f")?;
         client.expect(b"OK\x1f")?;
+        // The same protocol is detected if all of it arrives at once, with a line feed behind the first 64 KiB.
+        let mut client = Client::connect(kv.resp())?;
+        client.send(&[b"SET k ", &[b'x'; 100_000][..], b"\nx\x1f"].concat())?;
+        client.expect(b"OK\x1f")?;
         drop(client);
         kv.stop()
     });
