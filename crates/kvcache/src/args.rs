@@ -19,20 +19,20 @@ use crate::{
 /// Arguments of kvcache beside those that all servers share.
 #[derive(Args, Clone, Debug)]
 pub struct KvArgs {
-    /// Store of the entries; --list-backends describes the stores
+    /// Store of the entries; see --list-backends
     #[arg(long, value_name = "NAME", value_enum, hide_possible_values = true, default_value = "packed")]
     pub store: StoreKind,
 
-    /// Parts of the key space, each behind a lock of its own or, with --store partitioned, owned by a thread
+    /// Number of shards of the key space, each with its own lock or, with --store partitioned, its own thread
     /// [default: 1 with one thread, else 4 per thread; partitioned: 1 per thread]
     #[arg(long, value_name = "N", env = "NUM_SHARDS", value_parser = shards)]
     pub shards: Option<usize>,
 
-    /// Policy by which entries are evicted when --maxmemory is reached; --list-backends describes the policies
+    /// Eviction policy when --maxmemory is reached; see --list-backends
     #[arg(long, value_name = "POLICY", value_enum, hide_possible_values = true, default_value = "allkeys-s3fifo")]
     pub eviction: PolicyKind,
 
-    /// Memory for entries, like 100mb or 1GiB, both powers of 1024; 0: no limit
+    /// Limit of the memory for entries, such as 100mb or 1.5GiB, both powers of 1024; 0: no limit
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = memory)]
     pub maxmemory: ByteSize,
 
@@ -40,12 +40,12 @@ pub struct KvArgs {
     #[arg(long, value_name = "ADDR")]
     pub memcached_listen: Vec<Address>,
 
-    /// Address for the 0x1F text protocol alone, which --listen detects unless the first request holds a line feed;
-    /// repeatable
+    /// Address for the 0x1F text protocol alone; repeatable. --listen detects it, too, unless the first request contains a
+    /// line feed
     #[arg(long, value_name = "ADDR")]
     pub us_listen: Vec<Address>,
 
-    /// Compression of large values; --list-backends describes the choices
+    /// Compression of values; see --list-backends
     #[arg(
         long,
         value_name = "NAME",
@@ -56,12 +56,11 @@ pub struct KvArgs {
     )]
     pub compression: Compression,
 
-    /// Length from which on values are compressed
+    /// Length from which values are compressed
     #[arg(long, value_name = "SIZE", default_value = "30", value_parser = memory)]
     pub compression_threshold: ByteSize,
 
-    /// File that keys are loaded from at the start, if it exists, and saved to by SAVE, BGSAVE and at the end; its directory
-    /// must exist
+    /// Snapshot file: loaded at the start if it exists, saved by SAVE, BGSAVE and at the end; its directory must exist
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
 
@@ -69,7 +68,7 @@ pub struct KvArgs {
     #[arg(long, value_name = "PASSWORD", value_parser = password)]
     pub requirepass: Option<String>,
 
-    /// Answer CLUSTER like a cluster of this one node, for clients that know clusters only
+    /// Answer CLUSTER commands as a cluster of one node, for clients that require a cluster
     #[arg(long, value_name = "YES|NO", default_value = "no")]
     pub cluster: YesNo,
 }

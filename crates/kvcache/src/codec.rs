@@ -30,7 +30,7 @@ const VALUE_BYTES_MAX: usize = 1 << 30;
 /// Compression of large values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Compression {
-    /// values are kept as they are
+    /// values are stored as they are
     #[default]
     #[value(aliases = ["", "0", "false", "no", "off"])]
     None,

@@ -109,7 +109,9 @@ impl<S: Store + 'static> Conn<S> {
         let client = &mut self.client;
         let step = match &mut self.dialect {
             Dialect::Undecided(detector) => {
-                self.dialect = match detector.detect(input) {
+                // No further, so that fragmentation cannot change the result.
+                let start = &input[..input.len().min(UNDECIDED_BYTES_MAX + 1)];
+                self.dialect = match detector.detect(start) {
                     Detected::Us => Dialect::Us(Us::default()),
                     Detected::Resp => Dialect::Resp(RequestParser::default()),
                     // Only the 0x1F text protocol has longer requests that begin with neither, and only this one. What is

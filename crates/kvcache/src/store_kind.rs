@@ -23,13 +23,13 @@ pub enum Sharing {
 /// Store of the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
-    /// one-line buckets of tags and offsets, an arena of size classes; the fastest and the smallest
+    /// buckets of one cache line, entries in an arena of size classes; the fastest and the smallest
     Packed,
     /// hashbrown's table in front of a slab of entries
     Hashbrown,
     /// the standard library's map in front of a slab of entries
     Std,
-    /// shared nothing: packed, each shard owned by a thread of its own, to which commands travel
+    /// shared nothing: packed, with one thread for each shard, which commands are sent to
     Partitioned,
 }
 

@@ -32,7 +32,7 @@ pub struct MqArgs {
     #[arg(long, value_name = "/NAME", conflicts_with = "queue_operand")]
     pub queue: Option<QueueName>,
 
-    /// The same, as the original had it
+    /// The same as --queue
     #[arg(value_name = "QUEUE")]
     pub queue_operand: Option<QueueName>,
 
@@ -62,15 +62,15 @@ pub struct MqArgs {
     #[arg(long, value_name = "DIR")]
     pub fifo_dir: Option<PathBuf>,
 
-    /// Directory that is served, and nothing outside of it
+    /// Directory that is served; nothing outside of it is
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub root: PathBuf,
 
-    /// Way in which requests get to threads; --list-backends describes this and --copy
+    /// How requests are given to threads; see --list-backends
     #[arg(long, value_name = "NAME", default_value_t)]
     pub dispatch: DispatchKind,
 
-    /// Way in which files get into FIFOs
+    /// How files are copied into FIFOs; see --list-backends
     #[arg(long, value_name = "NAME", default_value_t)]
     pub copy: CopyKind,
 
@@ -78,7 +78,7 @@ pub struct MqArgs {
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub workers: Option<usize>,
 
-    /// Most threads of an elastic pool, or with one for each request
+    /// Limit of the threads of elastic and thread-per-request
     #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
     pub max_workers: usize,
 
@@ -95,15 +95,15 @@ pub struct MqArgs {
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     pub pipe_size: ByteSize,
 
-    /// Most bytes that enlarged FIFOs hold together; those beyond stay as they are
+    /// Limit of the bytes of all enlarged FIFOs together; further FIFOs stay as they are
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub pipe_budget: ByteSize,
 
-    /// Most jobs that wait for their clients; beyond that, the one that has waited longest is ended
+    /// Limit of the jobs that wait for their clients; beyond it, the one that has waited longest is ended
     #[arg(long, value_name = "N", default_value = "1024", value_parser = at_least_one)]
     pub max_waiting: usize,
 
-    /// Time of a client for its whole answer, opening the FIFO and every stall of its reader included
+    /// Limit of the time for a whole answer, from the message to the last byte
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub request_timeout: Duration,
 
@@ -111,7 +111,7 @@ pub struct MqArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     pub stall_timeout: Duration,
 
-    /// A header with a status and the length stands in front of each answer
+    /// Send a header with status and length in front of each answer
     #[arg(long)]
     pub framed: bool,
 }

@@ -73,6 +73,8 @@ pub struct Cache<S> {
     watched: Watched,
     /// Cursor of [`Cache::expire_some`].
     sweep: u64,
+    /// See [`Cache::set_allowance`].
+    allowance: usize,
 }
 
 impl<S: Store> Cache<S> {
@@ -85,6 +87,7 @@ impl<S: Store> Cache<S> {
             limit: limit.unwrap_or(usize::MAX),
             watched: Watched::default(),
             sweep: 0,
+            allowance: 0,
             counts: CacheCounts::default(),
         }
     }
@@ -238,6 +241,18 @@ impl<S: Store> Cache<S> {
             (location, true) => self.policy.on_insert(&mut self.store, location, hash, now.clock(), Some(before)),
             (location, false) => self.store.set_access(location, before),
         }
+    }
+
+    /// Evicts entries until a value of this length fits under the key, as [`Cache::set`] would, and adds nothing.
+    pub fn reserve(&mut self, hash: u64, key: &[u8], value_len: usize, now: Moment) -> Result<(), OutOfMemory> {
+        let size = Size { key_len: key.len(), value_len, attributes: Attributes::default() };
+        self.make_room(hash, key, size, now)
+    }
+
+    /// Sets the bytes by which the limit may be exceeded where nothing can be evicted: for several changes that must be made
+    /// all or not at all.
+    pub fn set_allowance(&mut self, bytes: usize) {
+        self.allowance = bytes;
     }
 
     /// Changes the time of expiry of an entry (0: never). False: there is no such entry.

@@ -18,10 +18,10 @@ use crate::Store;
 /// An eviction policy, named as in Redis where Redis has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PolicyKind {
-    /// refuse writes instead
+    /// nothing is evicted: writes are refused
     #[value(name = "noeviction")]
     NoEviction,
-    /// S3-FIFO: a small queue in front of a main one, and a memory of what left it
+    /// S3-FIFO: a small queue in front of a main one, and a ghost queue of entries evicted lately
     #[value(name = "allkeys-s3fifo")]
     AllKeysS3Fifo,
     /// the least recently used of a sample
@@ -30,19 +30,19 @@ pub enum PolicyKind {
     /// the least frequently used of a sample
     #[value(name = "allkeys-lfu")]
     AllKeysLfu,
-    /// any
+    /// a random entry
     #[value(name = "allkeys-random")]
     AllKeysRandom,
-    /// the least recently used of a sample of what expires
+    /// the least recently used of a sample of entries that expire
     #[value(name = "volatile-lru")]
     VolatileLru,
-    /// the least frequently used of a sample of what expires
+    /// the least frequently used of a sample of entries that expire
     #[value(name = "volatile-lfu")]
     VolatileLfu,
-    /// any that expires
+    /// a random entry that expires
     #[value(name = "volatile-random")]
     VolatileRandom,
-    /// what expires first, of a sample
+    /// the entry of a sample that expires first
     #[value(name = "volatile-ttl")]
     VolatileTtl,
 }

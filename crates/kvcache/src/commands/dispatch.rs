@@ -16,7 +16,7 @@ use super::{
 use crate::{
     command_table::{self, Command, Flags, TABLE, with_command_rows},
     reply::{Outcome, Refusal, Reply},
-    state::{Client, Keyspace, LatencySample, PauseMode, QueuedCommand, ReplyMode, ServerState},
+    state::{Client, Keyspace, LatencySample, PauseMode, ReplyMode, ServerState},
 };
 
 /// Function that answers one command.
@@ -170,7 +170,24 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         outcome
     }
 
+    /// Checks that there is memory for what a command may add.
+    fn check_memory(&mut self, number: usize, args: &[&[u8]]) -> Outcome {
+        let command = &TABLE[number];
+        if self.state.settings.memory_max().is_none() || !command.flags.has(Flags::DENYOOM) {
+            return Ok(());
+        }
+        let value_len = args.iter().map(|arg| arg.len()).max().unwrap_or_default();
+        for key in command.keys_among(args) {
+            self.keys.item(key).reserve(value_len)?;
+        }
+        Ok(())
+    }
+
     fn queue(&mut self, number: usize) {
+        if let Err(refusal) = self.check_memory(number, self.args) {
+            self.client.abort_transaction();
+            return self.refuse(&refusal);
+        }
         let is_write = TABLE[number].flags.has(Flags::WRITE);
         let transaction = self.client.transaction(&self.state.space);
         match transaction.queue(number, is_write, self.args, self.state.limits.bulk_bytes_max) {
@@ -196,7 +213,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     }
 }
 
-fn exec<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+fn exec<S: Store + 'static>(call: &mut Call<'_, '_, S>) -> Outcome {
     if !call.client.is_in_transaction() {
         return Err(Refusal::new("ERR EXEC without MULTI"));
     }
@@ -210,26 +227,35 @@ fn exec<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     if is_aborted {
         return Err(Refusal::new("EXECABORT Transaction discarded because of previous errors."));
     }
-    call.reply.array(queue.len());
-    for QueuedCommand { number, args } in &queue {
-        let args: Vec<&[u8]> = args.iter().map(|arg| &**arg).collect();
-        let mut inner = Call {
-            state: call.state,
-            client: &mut *call.client,
-            keys: &mut *call.keys,
-            args: &args,
-            now: call.now,
-            reply: Reply { out: &mut *call.reply.out, version: call.reply.version },
-            flow: Flow::Open,
-        };
-        if let Err(refusal) = inner.run(*number) {
-            inner.refuse(&refusal);
-        }
-        let (flow, version) = (inner.flow, inner.reply.version);
-        call.reply.version = version;
-        if flow != Flow::Open {
-            call.flow = flow;
+    let queue: Vec<(usize, Vec<&[u8]>)> =
+        queue.iter().map(|command| (command.number, command.args.iter().map(|arg| &**arg).collect())).collect();
+    for (number, args) in &queue {
+        if let Err(Refusal(why)) = call.check_memory(*number, args) {
+            return Err(Refusal::new(format!("EXECABORT Transaction discarded because of: {why}")));
         }
     }
+    let added = queue.iter().flat_map(|(_, args)| args).map(|arg| arg.len()).sum();
+    call.reply.array(queue.len());
+    call.keys.with_allowance(added, |keys| {
+        for (number, args) in &queue {
+            let mut inner = Call {
+                state: call.state,
+                client: &mut *call.client,
+                keys,
+                args,
+                now: call.now,
+                reply: Reply { out: &mut *call.reply.out, version: call.reply.version },
+                flow: Flow::Open,
+            };
+            if let Err(refusal) = inner.run(*number) {
+                inner.refuse(&refusal);
+            }
+            let (flow, version) = (inner.flow, inner.reply.version);
+            call.reply.version = version;
+            if flow != Flow::Open {
+                call.flow = flow;
+            }
+        }
+    });
     Ok(())
 }

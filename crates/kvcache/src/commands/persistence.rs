@@ -18,7 +18,7 @@ fn refusal(error: SnapshotError) -> Refusal {
         | SnapshotError::Damaged { .. }
         | SnapshotError::DoesNotFit { .. } => {
             tracing::error!("SAVE: {error}");
-            Refusal::new("ERR the snapshot has not been saved; the server's log says why")
+            Refusal::new("ERR the snapshot has not been saved; see the server's log")
         }
     }
 }

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     reply::{Outcome, Refusal},
+    state::Keyspace,
     value::Value,
 };
 
@@ -135,15 +136,25 @@ fn set_pairs<S: Store>(call: &mut Call<'_, '_, S>, all_absent: bool) -> Result<b
     if call.args.len().is_multiple_of(2) {
         return Err(call.wrong_arity());
     }
-    if call.args.len() > 3 {
+    let has_several = call.args.len() > 3;
+    if has_several {
         call.lock_all();
     }
     let pairs = call.args[1..].chunks_exact(2);
     if all_absent && pairs.clone().any(|pair| call.keys.item(pair[0]).exists()) {
         return Ok(false);
     }
-    for pair in pairs {
-        call.keys.item(pair[0]).set(pair[1], Attributes::default())?;
+    let set = |keys: &mut Keyspace<'_, S>| {
+        pairs.clone().try_for_each(|pair| keys.item(pair[0]).set(pair[1], Attributes::default()))
+    };
+    if !has_several {
+        set(call.keys)?;
+        return Ok(true);
     }
+    for pair in pairs.clone() {
+        call.keys.item(pair[0]).reserve(pair[1].len())?;
+    }
+    let added = call.args[1..].iter().map(|arg| arg.len()).sum();
+    call.keys.with_allowance(added, set)?;
     Ok(true)
 }

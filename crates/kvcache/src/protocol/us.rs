@@ -230,14 +230,24 @@ impl Transaction {
             return error(out, "Transaction discarded because of previous errors");
         }
         keys.lock_all();
-        for Queued { key, operation } in &self.queue {
-            let operation = match operation {
-                Operation::Get => Operation::Get,
-                Operation::Del => Operation::Del,
-                Operation::Set(value) => Operation::Set(&**value),
-            };
-            run(&mut keys.item(key), operation, out);
+        let has_memory = self.queue.iter().all(|Queued { key, operation }| match operation {
+            Operation::Set(value) => keys.item(key).reserve(value.len()).is_ok(),
+            Operation::Get | Operation::Del => true,
+        });
+        if !has_memory {
+            keys.unlock();
+            return error(out, "Transaction discarded: out of memory");
         }
+        keys.with_allowance(self.queued_bytes, |keys| {
+            for Queued { key, operation } in &self.queue {
+                let operation = match operation {
+                    Operation::Get => Operation::Get,
+                    Operation::Del => Operation::Del,
+                    Operation::Set(value) => Operation::Set(&**value),
+                };
+                run(&mut keys.item(key), operation, out);
+            }
+        });
         keys.unlock();
         true
     }

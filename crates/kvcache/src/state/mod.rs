@@ -41,7 +41,6 @@ pub(crate) use self::{
     space::{DATABASE_PREFIX, DATABASES, Item, Keyspace, split_stored_key, stored_key},
     statistics::{BATCH_BUCKETS, BUCKETS, CommandReading, PerfReport, Statistics, upper_ns},
     timer::Timer,
-    transaction::QueuedCommand,
 };
 pub use self::{
     server_info::{ServerInfo, StopServer},

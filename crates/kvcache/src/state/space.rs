@@ -20,6 +20,8 @@ pub(crate) const DATABASES: u8 = 16;
 /// of the database follows. So one table holds all databases, and an ordinary key costs nothing.
 pub(crate) const DATABASE_PREFIX: u8 = 0xff;
 
+/// Memory that stores allocate at a time, with room to spare.
+const PAGES_BYTES: usize = 128 << 10;
 /// Length of the key and of the value of a small entry.
 const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 12;
@@ -185,6 +187,8 @@ pub(crate) struct Keyspace<'s, S: Store> {
     /// True if reading a key does not count as a use of it.
     pub is_no_touch: bool,
     pub now: Moment,
+    /// Bytes by which each shard may exceed its limit now.
+    allowance: usize,
     /// The same time in milliseconds, rounded up: what expires so long after it is never early.
     pub now_rounded_up_ms: u64,
 }
@@ -207,6 +211,7 @@ impl<'s, S: Store> Keyspace<'s, S> {
             known_hash: None,
             is_no_touch: false,
             now: Moment { unix_ms },
+            allowance: 0,
             now_rounded_up_ms: unix_ms.saturating_add(has_fraction.into()),
         }
     }
@@ -256,6 +261,21 @@ impl<'s, S: Store> Keyspace<'s, S> {
     /// Visits every shard. Unless all are locked it is one after the other, and the last one stays locked.
     pub(crate) fn for_each_shard(&mut self, mut visit: impl FnMut(&mut Cache<S>)) {
         (0..self.space.shards()).for_each(|shard| visit(self.shard(shard)));
+    }
+
+    /// Locks all shards, and lets them exceed the memory limit while `change` stores `bytes`: all of them or, where memory
+    /// has not been reserved before, none.
+    pub(crate) fn with_allowance<T>(&mut self, bytes: usize, change: impl FnOnce(&mut Self) -> T) -> T {
+        self.lock_all();
+        let before = self.allowance;
+        // Entries are longer than their values, and the last one may need a page of its own.
+        let allowance = before.max(bytes.saturating_mul(2).saturating_add(PAGES_BYTES));
+        self.allowance = allowance;
+        self.for_each_shard(|cache| cache.set_allowance(allowance));
+        let result = change(self);
+        self.allowance = before;
+        self.for_each_shard(|cache| cache.set_allowance(before));
+        result
     }
 
     /// Removes everything from every database.
@@ -340,6 +360,11 @@ impl<S: Store> Item<'_, '_, S> {
 
     pub(crate) fn attributes(&mut self) -> Option<Attributes> {
         self.cache.peek(self.hash, &self.key, self.now).map(|view| view.attributes)
+    }
+
+    /// Evicts entries until a value of this length fits.
+    pub(crate) fn reserve(&mut self, value_len: usize) -> Result<(), OutOfMemory> {
+        self.cache.reserve(self.hash, &self.key, value_len, self.now)
     }
 
     /// Stores a value; its encoding is chosen here. It has no version, whatever `attributes` says: a memcached client that

@@ -65,7 +65,11 @@ impl<S: Store> Cache<S> {
     pub(super) fn make_room(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
         match self.limit == usize::MAX || self.bytes_with(size) <= self.limit {
             true => Ok(()),
-            false => self.evict_for(hash, key, size, now),
+            false => {
+                let made = self.evict_for(hash, key, size, now);
+                let is_allowed = self.bytes_with(size) <= self.limit.saturating_add(self.allowance);
+                if self.allowance > 0 && is_allowed { Ok(()) } else { made }
+            }
         }
     }
 
