@@ -103,6 +103,8 @@ impl<S: Site> Protocol for WebServer<S> {
                     consumed += request.head_len;
                     conn.head_started = None;
                     match responder.answer(&request, input.len() - consumed) {
+                        // It has not asked for the end, and may be sending its next request.
+                        Next::Flow(Flow::Close) if conn.is_retiring => flow = Flow::Linger,
                         Next::Flow(next) => flow = next,
                         Next::Upload(upload) => conn.upload = Some(upload),
                     }
