@@ -252,8 +252,8 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
         match read {
             Ok(0) => session.end_of_input(),
             Ok(n) => {
-                // A peer that never pauses in the middle of a request meets its deadline here.
-                if session.has_input() {
+                // A peer that never pauses meets its deadlines here: that of a request, and that of its age.
+                if session.has_input() || session.is_past_age(now) {
                     session.tick(self.protocol, now);
                 }
                 self.tally.0.bytes_in += n as u64;

@@ -190,6 +190,10 @@ macro_rules! combinations {
                 since.checked_add(timeout)
             }
 
+            fn retire(&self, conn: &mut Conn) -> bool {
+                conn.0.started().is_none()
+            }
+
             fn on_deadline(&self, conn: &mut Conn, _: Now, out: &mut Outbox) -> Flow {
                 if conn.0.started().is_none() {
                     return Flow::Close;

@@ -180,6 +180,10 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
         }
     }
 
+    fn retire(&self, conn: &mut Conn<S>) -> bool {
+        conn.started().is_none()
+    }
+
     fn on_deadline(&self, _: &mut Conn<S>, _: Now, _: &mut Outbox) -> Flow {
         Flow::Close
     }

@@ -22,6 +22,6 @@ pub fn run_batch<P: Protocol>(protocol: &P, inputs: &mut [BatchInput<'_, P>], no
     let mut steps = steps.into_iter();
     for (input, offered) in inputs.iter_mut().zip(offered) {
         let step = if offered { steps.next() } else { None };
-        input.session.finish(step.unwrap_or_else(|| Step::open(0)), input.lent);
+        input.session.finish(protocol, step.unwrap_or_else(|| Step::open(0)), input.lent);
     }
 }

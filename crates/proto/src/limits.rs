@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// Limits of one connection. Every one is finite.
+/// Limits of one connection. Those of memory and of waiting are finite.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The longest request a session buffers; a longer one ends the connection.
@@ -9,10 +9,17 @@ pub struct Limits {
     pub output_bytes_max: usize,
     /// A peer that takes no byte of its pending output for so long is gone.
     pub stall_max: Duration,
+    /// Age from which the next reply is the last; `None`: a connection may live for ever.
+    pub age_max: Option<Duration>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { request_bytes_max: 1 << 20, output_bytes_max: 64 << 20, stall_max: Duration::from_secs(30) }
+        Self {
+            request_bytes_max: 1 << 20,
+            output_bytes_max: 64 << 20,
+            stall_max: Duration::from_secs(30),
+            age_max: None,
+        }
     }
 }

@@ -118,6 +118,13 @@ pub trait Protocol: Send + Sync + 'static {
         Flow::Abort
     }
 
+    /// Notes that the connection has reached its greatest age ([`crate::Limits::age_max`]): the next reply is the last,
+    /// and may say so. Returns true if no request has begun to arrive. May be called more than once.
+    fn retire(&self, conn: &mut Self::Conn) -> bool {
+        let _ = conn;
+        true
+    }
+
     /// Returns what a refused peer is sent, as far as one write goes, because the server is full.
     fn refusal(&self) -> &[u8] {
         b""

@@ -18,6 +18,8 @@ const TRIM_AFTER: Duration = Duration::from_secs(1);
 /// While an answer is awaited, the clock of the stall is set back this many times per stall limit; so once it is given
 /// the peer has nearly all of the limit to take it.
 const STALL_PARTS: u32 = 8;
+/// A connection that has reached its greatest age is closed without another reply once it is quiet for so long.
+const RETIRE_AFTER: Duration = Duration::from_secs(1);
 /// Spare buffers not worth an alarm.
 const TRIM_MIN: usize = 512;
 
@@ -53,6 +55,10 @@ pub struct Session<P: Protocol> {
     /// No more input will come: the peer closed its side, or the server drains. Buffered requests are still answered.
     is_ended: bool,
     quiet_since: Instant,
+    /// Time of the greatest age.
+    retire_at: Option<Instant>,
+    /// It has come: the next reply is the last.
+    is_retiring: bool,
     limits: Limits,
 }
 
@@ -65,6 +71,8 @@ impl<P: Protocol> Session<P> {
             phase: Phase::Open,
             is_ended: false,
             quiet_since: now.instant,
+            retire_at: limits.age_max.and_then(|age| now.instant.checked_add(age)),
+            is_retiring: false,
             limits,
         }
     }
@@ -176,7 +184,7 @@ impl<P: Protocol> Session<P> {
             true => protocol.on_input(&mut self.conn, data, now, &mut self.outbox),
             false => Step::open(0),
         };
-        self.finish(step, data);
+        self.finish(protocol, step, data);
     }
 
     /// Offers held input again: after new input, or after a flush made room.
@@ -189,7 +197,7 @@ impl<P: Protocol> Session<P> {
             true => protocol.on_input(&mut self.conn, self.inbox.filled(), now, &mut self.outbox),
             false => Step::open(0),
         };
-        self.finish(step, &[]);
+        self.finish(protocol, step, &[]);
     }
 
     /// Returns this session's share of a batch: held input and `lent` bytes behind it. [`Session::finish`] follows.
@@ -216,7 +224,7 @@ impl<P: Protocol> Session<P> {
     }
 
     /// Applies what the protocol made of the held input, or, where none was held, of the `lent` bytes.
-    pub(crate) fn finish(&mut self, step: Step, lent: &[u8]) {
+    pub(crate) fn finish(&mut self, protocol: &P, step: Step, lent: &[u8]) {
         match self.inbox.is_empty() {
             true if step.consumed < lent.len() => self.inbox.extend(lent, step.consumed, step.need),
             true => assert_eq!(step.consumed, lent.len(), "more was consumed than offered"),
@@ -232,6 +240,7 @@ impl<P: Protocol> Session<P> {
             Phase::Open if self.inbox.len() >= self.limits.request_bytes_max && !self.outbox.is_full() => {
                 self.phase = Phase::Closing(CloseMode::Linger);
             }
+            Phase::Open if self.is_retiring => self.retire_after_reply(protocol),
             Phase::Open => {}
             Phase::Closing(_) | Phase::Aborted => self.inbox.clear(),
             Phase::Lingering { .. } => self.discard(),
@@ -247,6 +256,14 @@ impl<P: Protocol> Session<P> {
                 Flow::CloseAfterAck => Phase::Closing(CloseMode::CloseAfterAck),
                 Flow::Abort => Phase::Aborted,
             };
+        }
+    }
+
+    /// The reply that has just been queued is the last, unless a request is still arriving.
+    #[cold]
+    fn retire_after_reply(&mut self, protocol: &P) {
+        if self.inbox.is_empty() && !self.outbox.is_idle() && protocol.retire(&mut self.conn) {
+            self.phase = Phase::Closing(CloseMode::Linger);
         }
     }
 
@@ -278,15 +295,21 @@ impl<P: Protocol> Session<P> {
         }
         if !self.outbox.is_idle() {
             let limit = self.limits.stall_max;
-            return Some(self.quiet_since + if self.is_blocked_on_reply() { limit / STALL_PARTS } else { limit });
+            let stall = self.quiet_since + if self.is_blocked_on_reply() { limit / STALL_PARTS } else { limit };
+            return Some(self.retire_at.filter(|_| !self.is_retiring).map_or(stall, |at| at.min(stall)));
         }
+        let retire = if self.is_retiring { Some(self.quiet_since + RETIRE_AFTER) } else { self.retire_at };
         let trim = (self.spare_capacity() >= TRIM_MIN).then(|| self.quiet_since + TRIM_AFTER);
         let protocol = protocol.deadline(&self.conn, self.quiet_since);
-        trim.into_iter().chain(protocol).min()
+        trim.into_iter().chain(protocol).chain(retire).min()
     }
 
     /// Does whatever is due at `now`.
     pub fn tick(&mut self, protocol: &P, now: Now) {
+        if self.is_past_age(now) {
+            self.is_retiring = true;
+            protocol.retire(&mut self.conn);
+        }
         if self.deadline(protocol).is_none_or(|at| at > now.instant) {
             return;
         }
@@ -298,6 +321,11 @@ impl<P: Protocol> Session<P> {
             self.phase = Phase::Aborted;
             return;
         }
+        let is_quiet = self.quiet_since + RETIRE_AFTER <= now.instant && self.inbox.is_empty();
+        if self.is_retiring && is_quiet && protocol.retire(&mut self.conn) {
+            self.phase = Phase::Closing(CloseMode::Linger);
+            return;
+        }
         if self.spare_capacity() >= TRIM_MIN {
             self.trim();
         }
@@ -305,6 +333,13 @@ impl<P: Protocol> Session<P> {
             let flow = protocol.on_deadline(&mut self.conn, now, &mut self.outbox);
             self.follow(flow);
         }
+    }
+
+    /// True if [`Session::tick`] has to note the connection's age: a driver that waits for input with a timeout asks
+    /// this when input comes before each timeout.
+    #[inline]
+    pub fn is_past_age(&self, now: Now) -> bool {
+        !self.is_retiring && self.retire_at.is_some_and(|at| at <= now.instant)
     }
 
     /// True if a promise stands before everything else: the peer has nothing to take, so it cannot be the one that

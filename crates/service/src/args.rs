@@ -88,6 +88,10 @@ pub struct ServiceArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::positive_duration)]
     pub stall_timeout: Duration,
 
+    /// From this age the next reply of a connection is the last; 0: no limit
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
+    pub max_connection_age: Duration,
+
     /// The longest request that is buffered
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = values::positive_size)]
     pub max_request_size: ByteSize,
@@ -137,6 +141,7 @@ impl ServiceArgs {
             request_bytes_max: usize::try_from(self.max_request_size.as_u64()).unwrap_or(usize::MAX),
             output_bytes_max: usize::try_from(self.max_output_buffer.as_u64()).unwrap_or(usize::MAX),
             stall_max: self.stall_timeout,
+            age_max: Some(self.max_connection_age).filter(|age| !age.is_zero()),
         }
     }
 

@@ -15,6 +15,7 @@ mod process;
 mod programs;
 mod server;
 pub mod strace;
+pub mod subjects;
 
 use std::{
     thread,

@@ -35,11 +35,13 @@ pub struct Conn<U> {
     head_started: Option<Instant>,
     /// Request whose body is arriving; boxed, since most connections never have one.
     upload: Option<Box<Upload<U>>>,
+    /// The next response is the last.
+    is_retiring: bool,
 }
 
 impl<U> Default for Conn<U> {
     fn default() -> Self {
-        Self { head: HeadParser::default(), head_started: None, upload: None }
+        Self { head: HeadParser::default(), head_started: None, upload: None, is_retiring: false }
     }
 }
 
@@ -96,10 +98,13 @@ impl<S: Site> Protocol for WebServer<S> {
             consumed += empty_lines_len(&input[consumed..]);
             let rest = &input[consumed..];
             match conn.head.parse(rest, &self.options.head) {
-                Ok(Some(request)) => {
+                Ok(Some(mut request)) => {
+                    request.should_keep_alive &= !conn.is_retiring;
                     consumed += request.head_len;
                     conn.head_started = None;
                     match responder.handle_request(&request, input.len() - consumed) {
+                        // It has not asked for the end, and may be sending its next request.
+                        Next::Flow(Flow::Close) if conn.is_retiring => flow = Flow::Linger,
                         Next::Flow(next) => flow = next,
                         Next::Upload(upload) => conn.upload = Some(upload),
                     }
@@ -114,6 +119,12 @@ impl<S: Site> Protocol for WebServer<S> {
         responder.tally.add_to(&self.totals);
         self.site.on_responses(responder.tally.responses(), now);
         Step { flow, ..Step::open(consumed) }
+    }
+
+    /// The next response says `Connection: close`.
+    fn retire(&self, conn: &mut Self::Conn) -> bool {
+        conn.is_retiring = true;
+        conn.upload.is_none() && conn.head_started.is_none()
     }
 
     fn deadline(&self, conn: &Self::Conn, quiet_since: Instant) -> Option<Instant> {

@@ -5,6 +5,7 @@
 
 mod faults;
 mod fuzz;
+mod memory;
 mod tools;
 
 use std::{
@@ -50,6 +51,8 @@ enum Step {
     Address,
     /// Tests with ThreadSanitizer
     Thread,
+    /// Every server under valgrind: leaks and invalid accesses, and a profile of instructions
+    Memory,
     /// Every server under load while the 1st, 2nd, 3rd … of its system calls fail
     Faults,
 }
@@ -105,6 +108,7 @@ impl Step {
                     Ok(Outcome::Skipped("needs the component rust-src (rustup component add rust-src)".to_owned()))
                 }
             },
+            Self::Memory => memory::run(),
             Self::Faults => faults::run(),
         }
     }

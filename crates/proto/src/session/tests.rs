@@ -74,6 +74,15 @@ fn borrow_all(s: &mut Session<Lines>, sink: &mut Vec<u8>, max: usize) {
     }
 }
 
+/// Writes all there is, and returns it.
+fn drain(s: &mut Session<Lines>, protocol: &Lines, now: Now) -> Vec<u8> {
+    let mut sink = Vec::new();
+    borrow_all(s, &mut sink, usize::MAX);
+    s.sent(now);
+    s.resume(protocol, now);
+    sink
+}
+
 fn take_all(s: &mut Session<Lines>, sink: &mut Vec<u8>) {
     while let Taken::Segment(segment) = s.outbox.take() {
         sink.extend_from_slice(segment.memory().expect("memory"));
@@ -315,4 +324,30 @@ fn a_held_request_costs_no_more_than_its_bytes() {
 fn an_idle_session_is_small() {
     assert!(size_of::<Session<Lines>>() <= 448, "{} bytes", size_of::<Session<Lines>>());
     assert!(size_of::<Segment>() <= 48, "{} bytes", size_of::<Segment>());
+}
+
+/// From its greatest age the next reply is the last; without another request it is closed a moment later.
+#[test]
+fn an_old_session_ends_after_a_reply_or_when_it_is_quiet() {
+    let (protocol, begin) = (Lines::default(), start());
+    let limits = Limits { age_max: Some(Duration::from_secs(10)), ..Limits::default() };
+    let at = |ms| Now { instant: begin.instant + Duration::from_millis(ms), ..begin };
+    for is_asked in [true, false] {
+        let mut s = session(&protocol, limits, begin);
+        s.feed(&protocol, b"1\n", at(9_500));
+        assert!(!s.is_done() && drain(&mut s, &protocol, at(9_500)) == b"x\n");
+        assert_eq!(s.deadline(&protocol), Some(at(10_000).instant));
+        assert!(!s.is_past_age(at(9_999)) && s.is_past_age(at(10_000)));
+        s.tick(&protocol, at(10_000));
+        assert!(!s.is_past_age(at(10_000)) && s.wants_read(), "half a second after its last reply it may still ask");
+        if is_asked {
+            s.feed(&protocol, b"2\n3", at(10_100));
+            assert!(s.wants_read(), "a request has begun to arrive");
+            s.feed(&protocol, b"\n", at(10_200));
+            assert_eq!(drain(&mut s, &protocol, at(10_200)), b"xx\nxxx\n");
+        } else {
+            s.tick(&protocol, at(10_500));
+        }
+        assert!(!s.wants_read() && s.begin_lingering(at(10_500)), "{is_asked}");
+    }
 }

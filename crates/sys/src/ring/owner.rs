@@ -11,7 +11,7 @@ use io_uring::{
     types::{CancelBuilder, Fd, SubmitArgs, Timespec},
 };
 use nix::libc;
-use rustix::{event::PollFlags, io::Errno};
+use rustix::io::Errno;
 
 use super::provided::GROUP;
 use crate::registered::Region;
@@ -149,16 +149,14 @@ impl<M> Ring<M> {
 
     /// Completes once the socket takes bytes.
     pub fn poll_writable(&mut self, socket: BorrowedFd<'_>, user_data: u64) {
-        let events = PollFlags::OUT.bits();
-        let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), events.into()).build().user_data(user_data);
+        let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), libc::POLLOUT as u32).build().user_data(user_data);
         // SAFETY: it holds a descriptor and numbers, and no pointer.
         unsafe { self.push(&entry) }
     }
 
     /// Completes whenever the descriptor becomes readable.
     pub fn poll_readable(&mut self, descriptor: BorrowedFd<'_>, user_data: u64) {
-        let events = PollFlags::IN.bits();
-        let entry = opcode::PollAdd::new(Fd(descriptor.as_raw_fd()), events.into()).multi(true).build();
+        let entry = opcode::PollAdd::new(Fd(descriptor.as_raw_fd()), libc::POLLIN as u32).multi(true).build();
         // SAFETY: it holds a descriptor and numbers, and no pointer.
         unsafe { self.push(&entry.user_data(user_data)) }
     }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use testkit::Client;
 
 use crate::case::{PLAIN, Setup, ask, probe};
@@ -185,5 +185,53 @@ fn a_reader_that_is_only_slow_is_not_cut_off() {
             }
         }
         probe(server)
+    });
+}
+
+/// At its greatest age a connection is closed after a reply, or between two requests: nothing that was asked stays without
+/// its answer.
+#[test]
+fn an_old_connection_is_closed_between_requests() {
+    const AGE: Duration = Duration::from_millis(600);
+    let setup = Setup { args: &["--max-connection-age", "600ms"], ..PLAIN };
+    setup.check_server(|server, _| {
+        let begin = Instant::now();
+        let (mut idle, mut torn, mut promised) = (server.connect()?, server.connect()?, server.connect()?);
+        ask(&mut idle, "in")?;
+        torn.send(b"ha")?;
+        promised.send(b"late 1500\n")?;
+        let mut busy = server.connect()?;
+        loop {
+            ask(&mut busy, "busy").context("a request before the end")?;
+            thread::sleep(Duration::from_millis(20));
+            match busy.try_read(&mut [0; 8])? {
+                None => {}
+                Some(n) => break ensure!(n == 0, "more than was asked for"),
+            }
+        }
+        ensure!(begin.elapsed() >= AGE, "closed early, after {:?}", begin.elapsed());
+        idle.expect_end().context("the idle connection")?;
+        torn.send(b"lf\n")?;
+        torn.expect_all(b"half\n").context("half a request")?;
+        promised.expect_all(b"late\n").context("a promise")
+    });
+}
+
+/// A client that never waits for its replies is told by the end of the stream.
+#[test]
+fn a_pipelining_connection_grows_no_older() {
+    let setup = Setup { args: &["--max-connection-age", "300ms"], ..PLAIN };
+    setup.check_server(|server, _| {
+        let client = server.connect()?;
+        let mut sender = client.try_clone()?;
+        thread::scope(|scope| {
+            let sent = scope.spawn(move || (0..).take_while(|_| sender.send(b"line\n").is_ok()).count());
+            let mut client = client;
+            let (got, _) = client.read_until_disconnect();
+            ensure!(got.chunks(5).all(|line| line == b"line\n"), "a torn reply");
+            let sent = sent.join().map_err(|_| anyhow::anyhow!("a panic"))?;
+            ensure!(got.len() / 5 <= sent, "{} replies to {sent} lines", got.len() / 5);
+            Ok(())
+        })
     });
 }

@@ -1,8 +1,10 @@
 //! Resources of a site's own that need no body.
 
-use std::sync::atomic::Ordering;
+use std::{os::fd::AsFd, sync::atomic::Ordering};
 
-use crate::site::{ask, server, statuses};
+use proto::{Flow, NextWrite, Outbox, Peer, Protocol};
+
+use crate::site::{ask, now, server, statuses};
 
 #[test]
 fn own_resources_go_before_files() {
@@ -47,4 +49,20 @@ fn all_responses_and_bytes_are_counted() {
     let statistics = server.statistics();
     assert_eq!((statistics.responses, statistics.bytes), ([1, 3, 0, 1, 0], replies.len() as u64));
     assert_eq!(server.site().responses.load(Ordering::Relaxed), 4, "a 100 is not the final response");
+}
+
+#[test]
+fn the_last_response_of_an_old_connection_says_so() {
+    let (server, stdin) = (server(), std::io::stdin());
+    let mut conn = server.open(Peer::new(stdin.as_fd(), 0), now());
+    let mut out = Outbox::default();
+    assert_eq!(server.on_input(&mut conn, b"GET /own/a HT", now(), &mut out).flow, Flow::Open);
+    assert!(!server.retire(&mut conn), "a request is arriving");
+    let step = server.on_input(&mut conn, b"GET /own/a HTTP/1.1\r\nHost: h\r\n\r\n", now(), &mut out);
+    let Some(NextWrite::Memory(pieces, count)) = out.front() else { panic!("no response") };
+    let said: Vec<u8> = pieces[..count].iter().flat_map(|piece| piece.to_vec()).collect();
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.starts_with("HTTP/1.1 200 ") && said.contains("Connection: close\r\n"), "{said}");
+    assert_eq!(step.flow, Flow::Linger);
+    assert!(server.retire(&mut conn), "none is");
 }

@@ -1,6 +1,6 @@
 //! Faults, and the servers that meet them.
 
-use testkit::{ConnectionModel, DriverKind, IoModel, Wait};
+use testkit::{ConnectionModel, IoModel, Wait, subjects::Core};
 
 /// A system call, and what it says instead of doing its work.
 pub(crate) struct Fault {
@@ -28,13 +28,6 @@ enum Caller {
     /// Servers that make no threads while they serve: the standard library ends the process when there is no memory for a new
     /// thread's signal stack.
     Settled,
-}
-
-/// Mechanism in which a server waits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Core {
-    Driver(DriverKind),
-    Queue { makes_threads: bool, writes: bool },
 }
 
 const fn once(calls: &'static str, error: &'static str, caller: Caller) -> Fault {

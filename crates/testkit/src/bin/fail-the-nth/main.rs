@@ -12,7 +12,6 @@
 
 mod cases;
 mod rounds;
-mod subjects;
 
 use std::{
     process::ExitCode,
@@ -25,8 +24,7 @@ use cases::FAULTS;
 use clap::Parser;
 use parking_lot::Mutex;
 use rounds::{Tally, survive};
-use subjects::Subject;
-use testkit::strace::strace;
+use testkit::{strace::strace, subjects::Subject};
 
 /// Command line.
 #[derive(Parser)]

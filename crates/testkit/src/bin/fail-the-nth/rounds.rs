@@ -7,12 +7,13 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
-use testkit::{Server, eventually, strace::count_faults};
-
-use crate::{
-    cases::{Core, FAULTS, Fault, When},
-    subjects::Subject,
+use testkit::{
+    Server, eventually,
+    strace::count_faults,
+    subjects::{Core, Subject},
 };
+
+use crate::cases::{FAULTS, Fault, When};
 
 /// Requests of a round, and of one in which none can succeed.
 const REQUESTS: u32 = 80;

@@ -1,4 +1,5 @@
-//! The servers, and how each is put under load.
+//! Every server on every back end, started and put under load as its `bench.toml` says: for `fail-the-nth` and
+//! `under-valgrind`.
 
 use std::{
     ffi::OsString,
@@ -12,24 +13,35 @@ use anyhow::{Context, bail, ensure};
 use servers::{FaultRun, LoadKind};
 use sys::mqueue::{Queue, QueueName};
 use tempfile::TempDir;
-use testkit::{DriverKind, Server, eventually, run_to_end};
 
-use crate::cases::Core;
+use crate::{DriverKind, Server, eventually, run_to_end};
+
+/// Mechanism in which a server waits.
+#[derive(Clone, Copy, Debug)]
+pub enum Core {
+    Driver(DriverKind),
+    Queue { makes_threads: bool, writes: bool },
+}
 
 /// A server on one of its back ends.
-pub(crate) struct Subject {
+#[derive(Debug)]
+pub struct Subject {
     server: &'static servers::Server,
     run: &'static FaultRun,
     backend: String,
-    pub(crate) core: Core,
+    pub core: Core,
     programs: PathBuf,
     arguments: Vec<OsString>,
-    /// Holds what is served, FIFOs beside it, and the log of strace.
+    /// Holds what is served, FIFOs beside it, and the log of the tool that watches it.
     place: TempDir,
 }
 
 impl Subject {
-    pub(crate) fn all(programs: &Path) -> anyhow::Result<Vec<Self>> {
+    /// Returns all of them; `programs` is the directory that they have been built in.
+    ///
+    /// # Errors
+    /// A program has not been built, or says nothing of its back ends.
+    pub fn all(programs: &Path) -> anyhow::Result<Vec<Self>> {
         let mut all = Vec::new();
         for server in servers::all() {
             for run in &server.faults {
@@ -49,7 +61,7 @@ impl Subject {
         core: Core,
         flags: Vec<String>,
     ) -> anyhow::Result<Self> {
-        let place = TempDir::with_prefix("fail-the-nth-")?;
+        let place = TempDir::with_prefix("subject-")?;
         let (content, fifos) = (place.path().join("content"), place.path().join("fifos"));
         fs::create_dir(&content)?;
         DirBuilder::new().mode(0o700).create(&fifos)?;
@@ -65,22 +77,38 @@ impl Subject {
         Ok(Self { server, run, backend, core, programs, arguments, place })
     }
 
-    pub(crate) fn name(&self) -> String {
+    /// Returns its server and its back end.
+    pub fn name(&self) -> String {
         format!("{} {}", self.server.name, self.backend)
     }
 
     /// True if its protocol has but one word, that there is no such document, for everything that goes wrong.
-    pub(crate) fn has_one_refusal(&self) -> bool {
+    pub fn has_one_refusal(&self) -> bool {
         self.run.has_one_refusal
     }
 
-    pub(crate) fn log(&self) -> PathBuf {
-        self.place.path().join("strace.log")
+    /// Returns a path for the log of the tool that watches it.
+    pub fn log(&self) -> PathBuf {
+        self.place.path().join("tool.log")
     }
 
-    pub(crate) fn start(&self) -> anyhow::Result<Server> {
-        let mut command = Command::new(program(&self.programs, &self.server.name)?);
-        command.args(&self.arguments);
+    /// Starts it, alone.
+    ///
+    /// # Errors
+    /// It has not been built, or is not ready in time.
+    pub fn start(&self) -> anyhow::Result<Server> {
+        self.start_under(&[])
+    }
+
+    /// Starts it as the argument of a tool, which becomes the process.
+    ///
+    /// # Errors
+    /// It has not been built, or is not ready in time.
+    pub fn start_under(&self, tool: &[String]) -> anyhow::Result<Server> {
+        let program = program(&self.programs, &self.server.name)?;
+        let mut words = tool.iter().map(OsString::from).chain([program.into()]);
+        let mut command = Command::new(words.next().context("no program")?);
+        command.args(words).args(&self.arguments);
         if self.server.load == LoadKind::Mq {
             let mut server = Server::start_command(command, 0)?;
             eventually("it is ready", || Ok(server.stderr().contains("try: ") || !server.is_running()?))?;
@@ -90,8 +118,11 @@ impl Subject {
         Server::start_command(command, 1)
     }
 
-    /// Requests, each answer verified; `timeout` is that of one request. Returns what failed, by class.
-    pub(crate) fn load(&self, server: &Server, requests: u32, timeout: &str) -> anyhow::Result<Vec<(String, u64)>> {
+    /// Sends requests and verifies each answer; `timeout` is that of one request. Returns what failed, by class.
+    ///
+    /// # Errors
+    /// The load generator has not been built, or cannot run.
+    pub fn load(&self, server: &Server, requests: u32, timeout: &str) -> anyhow::Result<Vec<(String, u64)>> {
         let mut command = Command::new(program(&self.programs, "loadgen")?);
         let (mode, options): (_, &[_]) = match self.server.load {
             LoadKind::Http => ("http", &["-t", "1", "--verify", "sha256"]),
