@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use gungraun::{library_benchmark, library_benchmark_group};
+use http_server::{HttpServer, SiteOptions};
 use kvcache::{Codec, FrontEnd, KvOptions, KvServer, ServerInfo, Space, SpaceOptions};
 use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step};
 use store::{KeyHasher, PackedStore, PolicyKind, StoreOptions};
@@ -94,8 +95,7 @@ fn session(mut setup: Setup<Fixed>) -> Setup<Fixed> {
     setup
 }
 
-/// A site of one page in memory: valgrind's own list of system calls may lack openat2(2), by which real sites open
-/// files.
+/// A site of one page in memory: the work of the front end without that of a cache.
 struct Page(Heads);
 
 impl Site for Page {
@@ -144,6 +144,26 @@ fn http_get(mut setup: Setup<web::WebServer<Page>>) -> Setup<web::WebServer<Page
     setup
 }
 
+/// Makes an http-server that has the requested file in its cache: the check of its path, the lookup in the cache and the
+/// response are those of a real hit.
+fn http_server() -> Setup<HttpServer> {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(directory.path().join("small"), [b'x'; 128]).expect("a file in it");
+    let site = http_server::Site::open(directory.path(), SiteOptions::default()).expect("the directory can be served");
+    let setup = setup(HttpServer::new(site, HttpOptions::default()), WRK.as_bytes().to_vec());
+    assert_eq!(setup.server.statistics().responses, [0, 1, 0, 0, 0], "the file is served, and now in the cache");
+    setup
+}
+
+#[library_benchmark]
+#[bench::small(args = (http_server()), config = at_most(210_400))]
+fn http_cache_hit(mut setup: Setup<HttpServer>) -> Setup<HttpServer> {
+    for _ in 0..TURNS {
+        serve(&mut setup);
+    }
+    setup
+}
+
 /// Makes a server that has all keys of [`resp_commands`].
 fn kvcache(input: Vec<u8>) -> Setup<KvServer<PackedStore>> {
     let space = Space::new(SpaceOptions {
@@ -182,4 +202,4 @@ fn kvcache_pipeline(mut setup: Setup<KvServer<PackedStore>>) -> Setup<KvServer<P
     setup
 }
 
-library_benchmark_group!(name = serve_requests, benchmarks = [session, http_get, kvcache_pipeline]);
+library_benchmark_group!(name = serve_requests, benchmarks = [session, http_get, http_cache_hit, kvcache_pipeline]);

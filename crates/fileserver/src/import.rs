@@ -7,6 +7,8 @@ use fileserver::backend::{ImportOptions, Progress, import};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use layouts::LayoutKind;
 
+use crate::command_for;
+
 const EXAMPLES: &str = "Examples:
   fileserver import ~/Zotero/storage documents.db
   fileserver import --layout tree documents documents.db
@@ -70,7 +72,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
     };
     let (documents, bytes) = (imported.documents, HumanBytes(imported.bytes));
     service::advise(format_args!("{documents} documents, {bytes}, in {}{vanished}", database.display()));
-    service::advise(format_args!("try: fileserver --backend sqlite {}", database.display()));
+    service::advise(format_args!("try: {} --backend sqlite {}", command_for("fileserver"), database.display()));
     Ok(())
 }
 

@@ -2,7 +2,12 @@
 
 mod import;
 
-use std::{env, fs, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use anyhow::Context;
 use clap::Parser;
@@ -85,26 +90,30 @@ fn serve(file: &FileArgs, mut host: Host) -> anyhow::Result<()> {
     let server = Arc::new(FileServer::new(&file.combination(), backend, file.options(host.timeouts()))?);
     host.registry().register_collector(Box::new(Metrics(Arc::clone(&server))));
     // The generator compares the documents with the files.
-    let (files, note) = match (file.backend, file.content()) {
-        (BackendKind::Filesystem, _) => (content.display().to_string(), ""),
-        (BackendKind::Sqlite, None) => (content.with_file_name("").display().to_string(), ""),
-        (BackendKind::Sqlite, Some(_)) => ("DIR".to_owned(), "  # DIR: the directory that was imported"),
+    let directory = |path: &Path| format!("--layout {} ADDRESS {}", file.layout, path.display());
+    let target = match (file.backend, file.content()) {
+        (BackendKind::Filesystem, _) => directory(&content),
+        (BackendKind::Sqlite, None) => directory(&content.with_file_name("")),
+        (BackendKind::Sqlite, Some(_)) => {
+            "--layout NAME ADDRESS DIR  # as in the `fileserver import` of the database".to_owned()
+        }
     };
-    let loadgen = loadgen_command();
+    let loadgen = command_for("loadgen");
     host.serve(server, |addresses| {
         for address in addresses {
-            let (protocol, layout) = (file.protocol, file.layout);
-            service::advise(format_args!(
-                "try: {loadgen} file -d 5s --protocol {protocol} --layout {layout} {address} {files}{note}"
-            ));
+            let (protocol, target) = (file.protocol, target.replace("ADDRESS", &address.to_string()));
+            service::advise(format_args!("try: {loadgen} file -d 5s --protocol {protocol} {target}"));
         }
     })
 }
 
-/// Returns the words that run loadgen in the way in which this program was run: by cargo or by its name.
-fn loadgen_command() -> &'static str {
+/// Returns the words that run a program of the workspace as this one was run: by cargo or by its name.
+fn command_for(program: &str) -> String {
     // `cargo run` sets this variable.
-    if env::var_os("CARGO_MANIFEST_DIR").is_some() { "cargo run --release -p loadgen --" } else { "loadgen" }
+    match env::var_os("CARGO_MANIFEST_DIR") {
+        Some(_) => format!("cargo run --release -p {program} --"),
+        None => program.to_owned(),
+    }
 }
 
 /// Makes a sample to serve, which is removed at the end.

@@ -1,6 +1,6 @@
-//! Reasons why a file or a response goes by `sendfile` instead of its strategy.
+//! Reasons why a file or a response is sent by `sendfile` instead of its strategy.
 
-/// Reason why a file or a response goes by `sendfile` instead of its strategy.
+/// Reason why a file or a response is sent by `sendfile` instead of its strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// The file cannot be mapped, or the mappings have reached their limit.
