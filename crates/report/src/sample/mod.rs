@@ -6,6 +6,7 @@ use results::*;
 use serde_json::json;
 
 mod curves;
+pub(crate) mod random;
 
 const DRIVERS: [(&str, f64); 7] = [
     ("epoll", 1.0),
@@ -103,6 +104,46 @@ pub(crate) fn crossed() -> Summary {
     summary.setup.reference = cells[0].id.clone();
     (summary.setup.cells, summary.results) = (cells, results);
     summary.comparisons.clear();
+    summary
+}
+
+/// Five servers in one run.
+pub(crate) fn five() -> Vec<Summary> {
+    let mut all = vec![summary(), cache(), crossed(), large(), summary()];
+    let servers = ["http-server", "kvcache", "fileserver", "zerocopy", "mq-server"];
+    for (summary, server) in all.iter_mut().zip(servers) {
+        summary.setup.server = server.to_owned();
+    }
+    all
+}
+
+/// Few enough cells for every picture to be drawn of every workload.
+pub(crate) fn small() -> Summary {
+    let mut summary = summary();
+    let kept = ["epoll", "uring", "tokio", "nginx, sendfile on", "null server", "A/A control"];
+    summary.setup.cells.retain(|cell| kept.contains(&cell.label.as_str()));
+    let cells = &summary.setup.cells;
+    summary.results.retain(|result| cells.iter().any(|cell| cell.id == result.cell));
+    summary
+}
+
+/// As many workloads as the largest server has.
+pub(crate) fn large() -> Summary {
+    let mut summary = summary();
+    let (workloads, results) = (summary.setup.workloads.clone(), summary.results.clone());
+    for (name, copy) in ["a", "b", "c", "d"].into_iter().zip(1..) {
+        let name = |workload: &str| format!("{workload}-{name}");
+        // One open loop in all is as many as a server has.
+        let closed = workloads.iter().filter(|workload| copy < 2 || workload.arrivals == Arrivals::Closed);
+        let closed: Vec<Workload> = closed.cloned().collect();
+        let is_kept = |result: &&CellResult| closed.iter().any(|workload| workload.name == result.workload);
+        // Back ends vary under some workloads only.
+        let others = |id: &str| !id.starts_with("http-server/") || id == "http-server/epoll";
+        let more = results.iter().filter(is_kept).filter(|result| copy < 2 || others(&result.cell));
+        summary.results.extend(more.map(|it| CellResult { workload: name(&it.workload), ..it.clone() }));
+        summary.noise.extend(closed.iter().map(|it| Noise { workload: name(&it.name), ..noise(&LOADS[0]) }));
+        summary.setup.workloads.extend(closed.into_iter().map(|it| Workload { name: name(&it.name), ..it }));
+    }
     summary
 }
 
@@ -348,6 +389,7 @@ fn figures(row: usize, column: usize) -> Figures {
         flags,
         visits: BLOCKS,
         attempts: BLOCKS + u32::from(row == 4),
+        failed: 0,
         per_block: (0..BLOCKS)
             .map(|block| BlockFigures {
                 block,
