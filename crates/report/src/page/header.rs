@@ -129,10 +129,15 @@ pub(super) fn listed(names: &[&str]) -> String {
 /// What the workload of the headline is, and how the same comparison ends under the others.
 fn subtitle(view: &MatrixView<'_>) -> Markup {
     let workload = claims::picture_column(view).map(|column| &view.workloads()[column]);
-    let tally = claims::subject(view).and_then(|subject| claims::tally(view, subject.row));
+    let subject = claims::subject(view);
+    let tally = subject.and_then(|subject| claims::tally(view, subject.row));
+    // One that was chosen among many is chosen by luck, too, where others cannot be told apart from it.
+    let chosen = subject.filter(|subject| view.cells()[subject.row].role == Role::Ours);
+    let cheapest = chosen.and_then(|subject| claims::cheapest(view, subject.column));
     html! {
         @if let Some(workload) = workload { (workload.name) ": " (workload.title) ". " }
-        @if let Some(tally) = tally { (tally.html()) }
+        @if let Some(tally) = tally { (tally.html()) " " }
+        @if let Some(cheapest) = cheapest { (cheapest.html()) }
     }
 }
 

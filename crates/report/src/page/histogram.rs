@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use results::{Bucket, LatencyFigures, bucket_end};
 
-use super::section::{Section, WorkloadPart, affordable, columns_with, few, per_workload};
+use super::section::{Section, WorkloadPart, affordable, columns_with, few, few_remark, per_workload};
 use crate::{
     format::duration,
     matrix_view::{Drawable, MatrixView, is_open},
@@ -32,7 +32,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
     let note = html! {
         "Ten bars to a factor of ten, the share of all requests in each; all visits together. Both axes are logarithmic: "
         "a hump at the right is a second way a request can go. " b { "Solid" }
-        ": response time in an open loop, else service time. " b { "Dashed" } ": service time beside it." (rest)
+        ": response time in an open loop, else service time. " b { "Dashed" } ": service time beside it." (rest) (few_remark(view))
     };
     Some(Section {
         id: "histogram",
@@ -44,7 +44,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
 }
 
 /// The workloads that are drawn, and a remark where that is not all.
-pub(super) fn columns(view: &MatrixView<'_>) -> (Vec<usize>, String) {
+pub(super) fn columns(view: &MatrixView<'_>) -> (Vec<usize>, &'static str) {
     affordable(view, columns_with(view, |column| !panels(view, column).is_empty()))
 }
 

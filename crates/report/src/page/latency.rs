@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use results::{Figures, QuantilePoint};
 
-use super::section::{Section, WorkloadPart, affordable, columns_with, few, per_workload};
+use super::section::{Section, WorkloadPart, affordable, columns_with, few, few_remark, per_workload};
 use crate::{
     claims,
     format::{duration, short},
@@ -38,7 +38,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
             "Closed loop: " b { "service time, not user latency" } ", dashed. "
         }
         "Band: least and greatest visit. Grey: the other servers, for comparison. The axis is 1/(1\u{a0}−\u{a0}q), so each "
-        "decade of the tail has the same room." (rest)
+        "decade of the tail has the same room." (rest) (few_remark(view))
     };
     let units = html! {
         p.units hidden="hidden" {
@@ -57,7 +57,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
 }
 
 /// The workloads that are drawn, and a remark where that is not all.
-pub(super) fn columns(view: &MatrixView<'_>) -> (Vec<usize>, String) {
+pub(super) fn columns(view: &MatrixView<'_>) -> (Vec<usize>, &'static str) {
     affordable(view, columns_with(view, |column| has_curves(view, column)))
 }
 

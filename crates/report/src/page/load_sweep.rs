@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use results::{Interval, LoadPoint};
 
-use super::section::{Section, WorkloadPart, affordable, few, per_workload};
+use super::section::{Section, WorkloadPart, affordable, few, few_remark, per_workload};
 use crate::{
     claims,
     format::compact,
@@ -34,7 +34,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
     let note = html! {
         "Open loop: requests are sent by a schedule at rising shares of what each server did in a closed loop just "
         "before, and wait in a queue when it cannot keep up. Response time counts from the scheduled send. The end of a "
-        "curve is where the server ends; open points: it did not keep up. Medians over visits." (rest)
+        "curve is where the server ends; open points: it did not keep up. Medians over visits." (rest) (few_remark(view))
     };
     Some(Section {
         id: "load",
@@ -46,7 +46,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
 }
 
 /// The workloads that are drawn, and a remark where that is not all.
-pub(super) fn columns(view: &MatrixView<'_>) -> (Vec<usize>, String) {
+pub(super) fn columns(view: &MatrixView<'_>) -> (Vec<usize>, &'static str) {
     affordable(view, (0..view.workloads().len()).filter(|&column| has_curves(view, column)).collect())
 }
 

@@ -86,17 +86,21 @@ pub(super) fn columns_with(view: &MatrixView<'_>, has: impl Fn(usize) -> bool) -
     columns
 }
 
-/// Returns the workloads to draw of those that have something, and a remark where that is not all, or not all cells are drawn.
-pub(super) fn affordable(view: &MatrixView<'_>, mut columns: Vec<usize>) -> (Vec<usize>, String) {
-    let mut remark = String::new();
-    if view.places().count() > CELLS_MAX && columns.len() > 1 {
-        columns.truncate(1);
-        remark += " Of so many cells only one workload is drawn; summary.json has all.";
+/// Returns the workloads to draw of those that have something, and a remark where that is not all.
+pub(super) fn affordable(view: &MatrixView<'_>, mut columns: Vec<usize>) -> (Vec<usize>, &'static str) {
+    if view.places().count() <= CELLS_MAX || columns.len() < 2 {
+        return (columns, "");
     }
-    if view.compared().count() > ROWS_MAX {
-        remark += &format!(" At most {ROWS_MAX} cells are drawn: the first of the matrix, and the reference.");
+    columns.truncate(1);
+    (columns, " Of so many cells only one workload is drawn; summary.json has all.")
+}
+
+/// A remark where [`few`] may leave out some.
+pub(super) fn few_remark(view: &MatrixView<'_>) -> String {
+    match view.compared().count() > ROWS_MAX {
+        true => format!(" At most {ROWS_MAX} cells are drawn: the first of the matrix, and the reference."),
+        false => String::new(),
     }
-    (columns, remark)
 }
 
 /// The rows to draw as curves, of those that have some.

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 use results::WindowPoint;
 
-use super::section::{Section, WorkloadPart, affordable, few, per_workload};
+use super::section::{Section, WorkloadPart, affordable, few, few_remark, per_workload};
 use crate::{
     matrix_view::{Drawable, MatrixView},
     picture::{
@@ -31,7 +31,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
         "Windows of 100\u{a0}ms over all visits: medians, and of failures the mean. Shaded: warm-up, which is in no other "
         "figure; of visits that warmed up for different times the end that all have. A line that rises or falls through "
         "the slice was not steady yet. Where nothing failed, and where no schedule could be late, there is no panel."
-        (rest)
+        (rest) (few_remark(view))
     };
     Some(Section {
         id: "within",
@@ -43,7 +43,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
 }
 
 /// The workloads that are drawn, and a remark where that is not all.
-pub(super) fn columns(view: &MatrixView<'_>) -> (Vec<usize>, String) {
+pub(super) fn columns(view: &MatrixView<'_>) -> (Vec<usize>, &'static str) {
     affordable(view, (0..view.workloads().len()).filter(|&column| has_curves(view, column)).collect())
 }
 
