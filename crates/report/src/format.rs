@@ -1,7 +1,5 @@
 //! Numbers as the report prints them: three figures that matter, and never parted from their unit.
 
-use results::FLOOR_UNKNOWN;
-
 /// Space between a number and its unit, where no line breaks.
 const NBSP: char = '\u{a0}';
 
@@ -64,44 +62,6 @@ pub(crate) fn duration(us: f64) -> String {
         us if us >= 999.5 => format!("{}{NBSP}ms", short(us / 1e3)),
         us => format!("{}{NBSP}µs", short(us)),
     }
-}
-
-/// A ratio in a narrow place.
-pub(crate) fn ratio(value: f64) -> String {
-    match value {
-        v if v >= 99.5 => format!("{v:.0}"),
-        v if v >= 9.95 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
-    }
-}
-
-/// A ratio where there is room.
-pub(crate) fn ratio_exact(value: f64) -> String {
-    format!("{value:.3}")
-}
-
-/// `2.5 %` or `27 %`: the distance of `ratio` from 1, without the sign.
-pub(crate) fn percent(ratio: f64) -> String {
-    let percent = (ratio - 1.0).abs() * 100.0;
-    if percent < 9.95 { format!("{percent:.1}{NBSP}%") } else { format!("{}{NBSP}%", thousands(percent)) }
-}
-
-/// `[−3.6, −1.4]`: an interval of ratios as per cent from 1. `decimals` as many as [`percent`] shows of the estimate.
-pub(crate) fn percent_interval(low: f64, high: f64, estimate: f64) -> String {
-    let decimals = usize::from((estimate - 1.0).abs() * 100.0 < 9.95);
-    let one = |ratio: f64| {
-        let text = format!("{:+.decimals$}", (ratio - 1.0) * 100.0);
-        text.replace('-', "−")
-    };
-    format!("[{}, {}]", one(low), one(high))
-}
-
-/// A noise floor given as a fraction: `±1.3 %`.
-pub(crate) fn floor(fraction: f64) -> String {
-    if fraction >= FLOOR_UNKNOWN {
-        return "unknown".to_owned();
-    }
-    format!("±{:.1}{NBSP}%", fraction * 100.0)
 }
 
 /// Seconds as a person says them: `17 min 08 s`.
@@ -167,17 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_has_as_many_decimals_as_it_deserves() {
-        assert_eq!(plain(percent(0.975)), "2.5 %");
-        assert_eq!(percent_interval(0.964, 0.986, 0.975), "[−3.6, −1.4]");
-        assert_eq!(plain(percent(1.275)), "27 %");
-        assert_eq!(percent_interval(1.26, 1.29, 1.275), "[+26, +29]");
-        assert_eq!([0.9, 9.96, 13.5, 120.4].map(ratio), ["0.90", "10.0", "13.5", "120"]);
-    }
-
-    #[test]
     fn a_number_and_its_unit_stay_on_one_line() {
-        let texts = [duration(5.0), compact(50_000.0), percent(1.5), floor(0.013), elapsed(61.0), count(2, "cell")];
+        let texts = [duration(5.0), compact(50_000.0), elapsed(61.0), count(2, "cell")];
         for text in texts {
             let parted = text.split(' ').any(|word| word.chars().all(char::is_alphabetic));
             assert!(!parted, "{text}");

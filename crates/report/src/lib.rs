@@ -5,10 +5,12 @@
 //! - `page`: the HTML page; a file for each of its sections, with the sentence of its finding and its pictures.
 //! - `picture`: the drawing kit for SVG, and the heat map, which is also the picture on a results page.
 //! - `text`: Markdown, CSV, tables for a terminal, and the published results pages.
+//! - `claims`: every sentence about the figures, as data.
 //! - `matrix_view`: a summary as all of them read it. `format` and `markup` are used by all and use none.
 
 #![forbid(unsafe_code)]
 
+mod claims;
 mod format;
 mod markup;
 mod matrix_view;

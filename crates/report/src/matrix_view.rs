@@ -3,14 +3,19 @@
 use std::collections::{BTreeSet, HashMap};
 
 use results::{
-    Arrivals, Cell, Figures, Flag, Interval, LatencyFigures, Noise, Outcome, QuantilePoint, Ratio, Role, Summary,
-    Workload,
+    Arrivals, Cell, Difference, Effect, FLOOR_UNKNOWN, Figures, Flag, Interval, LatencyFigures, Noise, Outcome,
+    QuantilePoint, Ratio, Role, Summary, Workload,
+    words::{ratio_interval, times},
 };
 
-use crate::picture::series::{Group, Palette, Series};
+use crate::{
+    claims,
+    format::significant,
+    picture::series::{Group, Palette, Series},
+};
 
 /// Limit of the points of a curve, as it is drawn and embedded: closer ones fall into the same few pixels.
-const CURVE_POINTS_MAX: usize = 36;
+const CURVE_POINTS_MAX: usize = 20;
 
 /// A borrowed summary with its cells looked up by row and column.
 pub(crate) struct MatrixView<'a> {
@@ -19,8 +24,10 @@ pub(crate) struct MatrixView<'a> {
     pub(crate) prefix: String,
     /// One per [`Setup::cells`](results::Setup::cells), the control included.
     pub(crate) series: Vec<Series>,
-    /// Row of the cell that every ratio is taken against.
-    pub(crate) reference: usize,
+    /// Row of the cell that every ratio is taken against; `None` where the run does not have it.
+    pub(crate) reference: Option<usize>,
+    /// All rows but the control's, in the order in which they are shown.
+    order: Vec<usize>,
     results: HashMap<(&'a str, &'a str), &'a Outcome>,
 }
 
@@ -50,13 +57,37 @@ impl<'a> MatrixView<'a> {
             });
         let series = series.collect();
         let results = summary.results.iter().map(|r| ((r.cell.as_str(), r.workload.as_str()), &r.outcome));
-        Self {
+        let mut view = Self {
             summary,
             prefix: if position == 0 { String::new() } else { format!("m{}-", position + 1) },
             series,
-            reference: setup.cells.iter().position(is_reference).unwrap_or(0),
+            reference: setup.cells.iter().position(is_reference),
+            order: (0..setup.cells.len()).filter(|&row| setup.cells[row].role != Role::Control).collect(),
             results: results.collect(),
+        };
+        view.order = view.by_cost();
+        view
+    }
+
+    /// The rows by the geometric mean of their ratios, those without one last. A run that cannot rank keeps the order of the
+    /// setup.
+    fn by_cost(&self) -> Vec<usize> {
+        let mut order = self.order.clone();
+        if self.is_ranked() {
+            order.sort_by(|&a, &b| self.mean_ratio(a).total_cmp(&self.mean_ratio(b)));
         }
+        order
+    }
+
+    fn mean_ratio(&self, row: usize) -> f64 {
+        let columns = (0..self.workloads().len()).filter(|&column| !self.workloads()[column].allows_misses);
+        let logs: Vec<f64> = columns.filter_map(|column| Some(self.ratio(row, column)?.median.ln())).collect();
+        if logs.is_empty() { f64::INFINITY } else { logs.iter().sum::<f64>() / logs.len() as f64 }
+    }
+
+    /// True if differences may be claimed, in words, in colours and by order.
+    pub(crate) fn is_ranked(&self) -> bool {
+        self.summary.why_unranked().is_none()
     }
 
     /// Makes an id of this matrix in the page.
@@ -64,9 +95,9 @@ impl<'a> MatrixView<'a> {
         format!("{}{name}", self.prefix)
     }
 
-    /// Id of what the page tells of one cell under one workload.
+    /// Id of the row of the table of all figures that has one cell under one workload.
     pub(crate) fn cell_id(&self, row: usize, column: usize) -> String {
-        format!("cell-{}-{column}", self.series[row].id)
+        format!("raw-{}-{column}", self.series[row].id)
     }
 
     pub(crate) fn cells(&self) -> &'a [Cell] {
@@ -77,9 +108,9 @@ impl<'a> MatrixView<'a> {
         &self.summary.setup.workloads
     }
 
-    /// The rows that are compared: all but the control, which only tells the noise.
+    /// The rows that are compared, by cost: all but the control, which only tells the noise.
     pub(crate) fn compared(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.cells().len()).filter(|&row| self.cells()[row].role != Role::Control)
+        self.order.iter().copied()
     }
 
     /// Row and column of every cell of the matrix, row by row.
@@ -89,13 +120,7 @@ impl<'a> MatrixView<'a> {
     }
 
     pub(crate) fn reference_label(&self) -> &str {
-        self.series.get(self.reference).map_or("the reference", |series| &series.label)
-    }
-
-    /// The label of a cell named by its id; an unknown id is its own label.
-    pub(crate) fn label<'b>(&'b self, cell: &'b str) -> &'b str {
-        let row = self.cells().iter().position(|c| c.id == cell);
-        row.map_or(cell, |row| &self.series[row].label)
+        self.reference.map_or("the reference", |row| &self.series[row].label)
     }
 
     /// Result of one cell; `None` where the combination was not selected.
@@ -115,17 +140,66 @@ impl<'a> MatrixView<'a> {
         self.figures(row, column)?.cpu_ratio.filter(Drawable::is_drawable)
     }
 
+    /// The direction that is claimed of a cell, in words and in colours; `None` where none is.
+    pub(crate) fn difference(&self, row: usize, column: usize) -> Option<Difference> {
+        let ratio =
+            self.compared_ratio(row, column).ok().filter(|_| self.is_ranked() && Some(row) != self.reference)?;
+        Some(ratio.difference(self.floor(column))).filter(|difference| !matches!(difference, Difference::Unseen(_)))
+    }
+
+    /// True if a cell was compared and no difference is seen.
+    pub(crate) fn is_same(&self, row: usize, column: usize) -> bool {
+        self.is_ranked() && self.compared_ratio(row, column).is_ok() && self.difference(row, column).is_none()
+    }
+
+    /// What is known of a cell in one line: `uring, get-P1: 0.975× [0.964, 0.986] epoll, cheaper; 3.90 µs per request`.
+    pub(crate) fn read_out(&self, row: usize, column: usize) -> String {
+        let mut words = format!("{}, {}", self.series[row].label, self.workloads()[column].name);
+        let ratio = self.ratio(row, column).filter(|_| Some(row) != self.reference);
+        if let Some(ratio) = ratio {
+            let interval = ratio_interval(ratio.lo, ratio.hi);
+            words += &format!(": {} {interval} {}", times(ratio.median), self.reference_label());
+        }
+        if let Some(cpu) = self.cpu(row, column) {
+            words += &format!("{} {} µs per request", if ratio.is_some() { ";" } else { ":" }, significant(cpu.median));
+        }
+        match self.standing(row, column) {
+            standing if standing.is_empty() => words,
+            standing => format!("{words}; {standing}"),
+        }
+    }
+
+    /// What is claimed of a cell, or why nothing is: `cheaper`, `in doubt: flagged noisy`. Empty of the reference, and in a
+    /// run that cannot rank.
+    pub(crate) fn standing(&self, row: usize, column: usize) -> String {
+        match self.compared_ratio(row, column) {
+            Err(silence) => silence.words(self.reference_label()),
+            Ok(_) if Some(row) == self.reference || !self.is_ranked() => String::new(),
+            Ok(ratio) => claims::standing(&ratio, self.floor(column)),
+        }
+    }
+
     pub(crate) fn cpu(&self, row: usize, column: usize) -> Option<Interval> {
         self.figures(row, column)?.cpu_us.filter(Drawable::is_drawable)
     }
 
     pub(crate) fn noise(&self, workload: &str) -> Option<&'a Noise> {
-        // Without a control the floor is only the least that is believed.
-        let is_measured = |n: &&'a Noise| n.cpu_aa.is_some() && n.cpu_floor_percent.is_finite();
-        self.summary.noise.iter().find(|n| n.workload == workload).filter(is_measured)
+        let is_finite = |noise: &&'a Noise| noise.cpu_floor_percent.is_finite();
+        self.summary.noise.iter().find(|noise| noise.workload == workload).filter(is_finite)
     }
 
-    /// The flags of a cell that deserve a reader's eye, with the number of visits that have them.
+    /// The noise floor of server CPU per request as a fraction.
+    pub(crate) fn floor(&self, column: usize) -> f64 {
+        self.noise(&self.workloads()[column].name).map_or(FLOOR_UNKNOWN, Noise::cpu_floor)
+    }
+
+    /// The effects that have a place on an axis.
+    pub(crate) fn effects(&self) -> Vec<&'a Effect> {
+        let is_drawable = |effect: &&Effect| effect.cpu.is_drawable() && effect.floor_percent.is_finite();
+        self.summary.effects.iter().filter(is_drawable).collect()
+    }
+
+    /// The flags of a cell that are no matter of course, with the number of visits that have them.
     pub(crate) fn flags(&self, row: usize, column: usize) -> Vec<(Flag, u32)> {
         let is_open = is_open(&self.workloads()[column]);
         // A closed loop is meant to keep the server's core busy.
@@ -134,13 +208,18 @@ impl<'a> MatrixView<'a> {
         counts.iter().filter(|c| c.visits > 0 && !is_expected(c.flag)).map(|c| (c.flag, c.visits)).collect()
     }
 
-    /// True if the cell is to be hatched: visits stayed invalid, or an open loop met a saturated side.
-    pub(crate) fn is_doubtful(&self, row: usize, column: usize) -> bool {
+    /// The flags that cast doubt on a cell: visits stayed invalid, or an open loop met a saturated side.
+    pub(crate) fn doubts(&self, row: usize, column: usize) -> Vec<Flag> {
         let is_open = is_open(&self.workloads()[column]);
-        let is_bad = |flag: Flag| {
+        let is_bad = |flag: &Flag| {
             flag.is_invalid() || (is_open && matches!(flag, Flag::ClientSaturated | Flag::ServerSaturated))
         };
-        self.flags(row, column).into_iter().any(|(flag, _)| is_bad(flag))
+        self.flags(row, column).into_iter().map(|(flag, _)| flag).filter(is_bad).collect()
+    }
+
+    /// True if the cell is to be hatched: a flag casts doubt on it, or visits failed.
+    pub(crate) fn is_doubtful(&self, row: usize, column: usize) -> bool {
+        self.sound(row, column).is_err_and(|silence| silence.is_doubt())
     }
 
     /// The letter of each flag that occurs in the matrix.

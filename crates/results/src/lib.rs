@@ -10,21 +10,25 @@
 #![forbid(unsafe_code)]
 
 mod curves;
+mod difference;
 pub mod ranks;
 pub mod record;
 mod setup;
 mod summary;
 pub mod warnings;
+pub mod words;
 
 pub use self::{
     curves::{BUCKETS_PER_DECADE, Bucket, LoadPoint, bucket_end},
+    difference::{BLOCKS_MIN, Difference, Unseen},
     setup::{
         Arrivals, Cell, Connection, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup,
         Workload,
     },
     summary::{
         BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Interval, LatencyFigures,
-        Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, SecondaryFigures, Summary, Topic, WindowPoint,
+        Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, SecondaryFigures, Summary, Topic, Unranked,
+        WindowPoint,
     },
 };
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bucket, FLOOR_UNKNOWN, Flag, LoadPoint, Setup};
+use super::{BLOCKS_MIN, Bucket, FLOOR_UNKNOWN, Flag, LoadPoint, RELEASE, Setup, words::times};
 
 /// `summary.json`: all that the report draws.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
@@ -27,7 +27,7 @@ pub struct Summary {
     pub noise: Vec<Noise>,
     pub effects: Vec<Effect>,
     pub drift: Vec<Drift>,
-    /// Inputs of the verdict sentences, workload by workload.
+    /// Best and reference beside peers and the null server, workload by workload.
     pub comparisons: Vec<Comparison>,
     /// One sentence each; show them all.
     pub warnings: Vec<String>,
@@ -40,6 +40,39 @@ impl Summary {
         match &result.outcome {
             Outcome::Measured(figures) => Some(figures),
             Outcome::NotRun { .. } => None,
+        }
+    }
+
+    /// Returns why the run cannot rank, if it cannot: then no output claims a difference, in words or in colours.
+    pub fn why_unranked(&self) -> Option<Unranked> {
+        let setup = &self.setup;
+        match setup {
+            _ if setup.quick => Some(Unranked::Quick),
+            _ if setup.pinning.shared => Some(Unranked::SharedCore),
+            _ if setup.profile != RELEASE => Some(Unranked::Profile),
+            _ if setup.blocks < BLOCKS_MIN => Some(Unranked::FewBlocks),
+            _ => None,
+        }
+    }
+}
+
+/// Reason that a run cannot rank.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unranked {
+    Quick,
+    SharedCore,
+    Profile,
+    FewBlocks,
+}
+
+impl Unranked {
+    /// `quick: short visits in few blocks`.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Quick => "quick: short visits in few blocks",
+            Self::SharedCore => "server and generator shared a core",
+            Self::Profile => "what was measured was not built as a release",
+            Self::FewBlocks => "fewer than three blocks",
         }
     }
 }
@@ -139,6 +172,9 @@ pub struct Figures {
     /// Visits that counted, and attempts made for them.
     pub visits: u32,
     pub attempts: u32,
+    /// Blocks in which every attempt failed or had errors; such a cell makes no claim.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed: u32,
     /// The visits one by one.
     pub per_block: Vec<BlockFigures>,
     /// Points of a load sweep; `share` rises.
@@ -146,6 +182,11 @@ pub struct Figures {
     pub sweep: Vec<LoadPoint>,
     #[serde(default)]
     pub further: SecondaryFigures,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Secondary figures: medians over the visits, absent where nothing was counted.
@@ -249,12 +290,14 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// `±1.3 %`.
+    /// `1.013×`: ratios from its inverse to it are noise.
     pub fn cpu_floor_in_words(&self) -> String {
-        match self.is_known() {
-            true => format!("±{:.1} %", self.cpu_floor_percent),
-            false => "unknown".to_owned(),
-        }
+        if self.is_known() { times(1.0 + self.cpu_floor()) } else { "unknown".to_owned() }
+    }
+
+    /// The floor of server CPU per request as a fraction.
+    pub fn cpu_floor(&self) -> f64 {
+        self.cpu_floor_percent / 100.0
     }
 
     pub fn is_known(&self) -> bool {
@@ -296,7 +339,7 @@ pub struct BlockValue {
     pub value: f64,
 }
 
-/// `subject` over `object`, paired: an input of a verdict sentence.
+/// `subject` over `object`, paired.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     pub topic: Topic,

@@ -1,16 +1,15 @@
 //! Warnings, which a reader must know before believing the figures: one sentence each.
 
 use super::{
-    Arrivals, Flag, Outcome, RELEASE, Summary,
+    Arrivals, BLOCKS_MIN, Flag, Outcome, RELEASE, Summary,
     ranks::{coverage_percent, interval_name},
+    words::{count, times},
 };
 
 /// Load average above which something else was running.
 pub const LOAD_MAX: f64 = 0.5;
 /// A noise floor above this many per cent hides differences that matter.
 const FLOOR_PERCENT_MAX: f64 = 5.0;
-/// With fewer blocks no difference is claimed.
-pub const BLOCKS_MIN: u32 = 3;
 
 pub fn of(summary: &Summary) -> Vec<String> {
     let setup = &summary.setup;
@@ -23,8 +22,8 @@ pub fn of(summary: &Summary) -> Vec<String> {
         warnings.push(format!("built with the profile `{}`: the figures are not those of a release", setup.profile));
     }
     if progress.is_partial {
-        let (done, planned) = (progress.visits_done, progress.visits_planned);
-        warnings.push(format!("partial: {done} of {planned} visits were made"));
+        let (done, planned) = (progress.visits_done, count(progress.visits_planned as usize, "visit"));
+        warnings.push(format!("partial: {done} of {planned} made"));
     }
     if setup.pinning.shared {
         warnings.push("server and generator share a core: the figures tell little about either".to_owned());
@@ -37,7 +36,8 @@ pub fn of(summary: &Summary) -> Vec<String> {
         warnings.push(format!("the sources differed from commit {}", setup.git.sha));
     }
     if progress.visits_failed > 0 {
-        warnings.push(format!("{} visits failed or had wrong replies; they have no figures", progress.visits_failed));
+        let visits = count(progress.visits_failed as usize, "visit");
+        warnings.push(format!("{visits} failed or had wrong replies: no figures of such a visit count"));
     }
     match setup.blocks {
         0..BLOCKS_MIN => warnings.push("fewer than three blocks: how much of it is chance is not known".to_owned()),
@@ -134,13 +134,13 @@ impl OfCells {
     }
 
     fn brief(self) -> Brief {
-        let workloads = counted(self.places.len(), "workload");
+        let workloads = count(self.places.len(), "workload");
         let words = match self.kind {
             Kind::Flag(flag) => format!("{}: {}", marked(self.visits, flag), flag.meaning()),
             Kind::NoiseFloor => format!(
-                "the noise floor is above {FLOOR_PERCENT_MAX} % under {workloads}, at most {:.1} %: smaller differences \
-                 cannot be seen there",
-                self.percent
+                "the noise floor is above {} under {workloads}, at most {}: smaller differences cannot be seen there",
+                times(1.0 + FLOOR_PERCENT_MAX / 100.0),
+                times(1.0 + self.percent / 100.0)
             ),
             Kind::NoControl => format!(
                 "the control has no figures of three blocks under {workloads}: no difference is claimed there that is not \
@@ -154,11 +154,7 @@ impl OfCells {
 /// `1 visit was marked noisy`.
 fn marked(visits: u32, flag: Flag) -> String {
     let verb = if visits == 1 { "was" } else { "were" };
-    format!("{} {verb} marked {}", counted(visits as usize, "visit"), flag.name())
-}
-
-fn counted(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+    format!("{} {verb} marked {}", count(visits as usize, "visit"), flag.name())
 }
 
 fn of_cells(summary: &Summary) -> Vec<OfCells> {

@@ -210,6 +210,9 @@ impl<'a> Analysis<'a> {
             flags: flag_counts(&visits),
             visits: count(visits.len()),
             attempts: count(attempts.values().map(Vec::len).sum()),
+            failed: count(
+                attempts.values().filter_map(|of_slot| counting(of_slot)).filter(|it| !it.is_usable()).count(),
+            ),
             per_block: (visits.iter())
                 .map(|(visit, measured)| BlockFigures {
                     block: visit.block,

@@ -6,12 +6,10 @@
 
 use std::{cell::RefCell, collections::HashMap};
 
-use results::{Interval, Ratio, ranks};
+use results::{BLOCKS_MIN, Interval, Ratio, ranks};
 
 /// Resamples of a bootstrap.
 const RESAMPLES: usize = 10_000;
-/// Below this no interval means anything, and no difference is claimed.
-const BLOCKS_MIN: usize = 3;
 /// No difference smaller than this is ever claimed, however quiet the A/A control was.
 pub(crate) const FLOOR_MIN: f64 = 0.01;
 /// The floor where no control tells one: nothing is called a difference that is not at least twofold.
@@ -98,14 +96,8 @@ fn middle_of(resamples: &[f64], median: f64, by_ranks: Option<(f64, f64)>) -> In
 
 /// From logarithms to a ratio, and whether it is a difference.
 fn verdict(log: Interval, blocks: usize, floor: f64) -> Ratio {
-    let excludes_one = log.lo > 0.0 || log.hi < 0.0;
-    Ratio {
-        median: log.median.exp(),
-        lo: log.lo.exp(),
-        hi: log.hi.exp(),
-        differs: blocks >= BLOCKS_MIN && excludes_one && log.median.abs() > floor.ln_1p(),
-        blocks: u32::try_from(blocks).unwrap_or(u32::MAX),
-    }
+    let ratio = Interval { median: log.median.exp(), lo: log.lo.exp(), hi: log.hi.exp() };
+    Ratio::judged(ratio, u32::try_from(blocks).unwrap_or(u32::MAX), floor)
 }
 
 fn draw_middles(count: usize, seed: u64) -> Middles {
@@ -124,7 +116,7 @@ fn draw_middles(count: usize, seed: u64) -> Middles {
 /// Returns the least difference that is called one, as a fraction: the half-width of the A/A interval or its distance
 /// from 1, whichever is larger, and at least [`FLOOR_MIN`]. [`FLOOR_UNKNOWN`] where the control has too few blocks.
 pub(crate) fn noise_floor(aa: Option<&Ratio>) -> f64 {
-    let Some(aa) = aa.filter(|aa| aa.blocks as usize >= BLOCKS_MIN) else { return FLOOR_UNKNOWN };
+    let Some(aa) = aa.filter(|aa| aa.blocks >= BLOCKS_MIN) else { return FLOOR_UNKNOWN };
     let half_width = ((aa.hi.ln() - aa.lo.ln()) / 2.0).exp_m1();
     let margin = if aa.blocks < BLOCKS_FOR_A_FLOOR { FEW_BLOCKS_MARGIN } else { 1.0 };
     (margin * half_width.max(aa.median.ln().abs().exp_m1())).max(FLOOR_MIN)

@@ -7,7 +7,10 @@ use crate::samples;
 fn a_row_per_server_and_none_for_the_control() {
     let text = markdown(&Report { schema: SCHEMA.to_owned(), matrices: vec![samples::summary()] });
     let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
-    assert_eq!(row("| `http-server/epoll`"), "| `http-server/epoll` | 4.00 (250\u{a0}k) | 4.00 |");
+    assert_eq!(
+        row("| `http-server/epoll`"),
+        "| `http-server/epoll` | **4.00\u{a0}µs**<br>[4.00,\u{a0}4.00]<br>250\u{a0}k/s | **4.00\u{a0}µs**<br>[4.00,\u{a0}4.00] |"
+    );
     assert!(row("| *nginx/sendfile-on").starts_with("| *nginx/sendfile-on 7.0.15* |"));
     assert!(!text.contains("control"));
     assert!(text.contains("| 50.0 |") && text.contains("Noise floor"));
@@ -22,7 +25,7 @@ fn a_rate_of_any_size_keeps_its_digits() {
         }
     }
     let text = markdown(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
-    assert!(text.contains("4.00 (2.35)") && !text.contains("(0"), "{text}");
+    assert!(text.contains("<br>2.35/s") && !text.contains("<br>0"), "{text}");
 }
 
 #[test]

@@ -52,15 +52,20 @@ fn csv_has_a_row_per_result_and_every_row_every_column() {
 #[test]
 fn the_table_shows_ratios_marks_and_the_floor() {
     let mut summary = summary();
-    summary.setup.quick = true;
     let text = table(&summary);
     let line =
         |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().split_whitespace().collect::<Vec<_>>();
     assert_eq!(line("http-server/epoll")[1..], ["4.00", "µs", "4.00", "µs"]);
-    assert_eq!(line("http-server/pool")[1..], ["1.500", "1.500"]);
-    assert_eq!(line("http-server/uring")[1..], ["1.000", "~", "1.000", "~"]);
+    assert_eq!(line("http-server/pool")[1..], ["1.500×", "1.500×"]);
+    assert_eq!(line("http-server/uring")[1..], ["1.000×", "~", "1.000×", "~"]);
     assert_eq!(line("null")[3], "n/a");
-    assert!(text.contains("±1.0 %") && text.contains("quick: no ranking") && !text.contains("B/key"));
+    assert!(text.contains("1.010×") && !text.contains("ranks nothing") && !text.contains("B/key"));
+    summary.setup.quick = true;
+    let quick = table(&summary);
+    assert!(
+        quick.contains("This run ranks nothing (quick: short visits in few blocks).") && !quick.contains('~'),
+        "{quick}"
+    );
     let bytes = Interval { median: 51.26, lo: 51.0, hi: 52.0 };
     let Outcome::Measured(figures) = &mut summary.results[0].outcome else { panic!("measured") };
     figures.bytes_per_key = Some(bytes);

@@ -3,9 +3,11 @@
 
 use maud::{Markup, html};
 
-use super::section::{Section, WorkloadPart, columns_with, per_workload};
+use super::section::{Section, WorkloadPart, affordable, columns_with, per_workload};
 use crate::{
+    claims::{self, Claim},
     format::{duration, significant, thousands},
+    markup::joined,
     matrix_view::{Drawable, MatrixView, offered_rps},
     picture::{
         row_labels::{gutter, more_height},
@@ -19,7 +21,7 @@ const ROW_HEIGHT: f64 = 34.0;
 const CALLS_WIDTH: f64 = 76.0;
 
 pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
-    let columns = columns_with(view, |column| has_bars(view, column));
+    let (columns, rest) = affordable(view, columns_with(view, |column| has_bars(view, column)));
     let first = *columns.first()?;
     let part = |&column: &usize| {
         let workload = &view.workloads()[column];
@@ -32,7 +34,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
         "Thick bar: server. Thin bar: generator. Full colour: kernel, pale: user. Dashed line: what the null server pays "
         "for the same bytes. Totals are read in nanoseconds; their split follows the kernel’s coarser accounting of user "
         "and system time. System calls are the server’s, counted in a pass of its own where the run was asked for it ("
-        span.mono { "--syscalls" } ")."
+        span.mono { "--syscalls" } ")." (rest)
     };
     let parts: Vec<WorkloadPart> = columns.iter().map(part).collect();
     Some(Section {
@@ -44,23 +46,10 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
     })
 }
 
-/// Names the cost of the null server and of the reference, and what share of the latter is the kernel's.
-pub(super) fn finding(view: &MatrixView<'_>, column: usize) -> String {
-    let Some(own) = view.cpu(view.reference, column) else { return String::new() };
-    let null = view.compared().find(|&row| view.series[row].group == Group::Null);
-    let (name, cost) = (view.reference_label(), significant(own.median));
-    let mut out = match null.and_then(|row| view.cpu(row, column)) {
-        Some(floor) => {
-            let floor = significant(floor.median);
-            format!("The null server pays {floor}\u{a0}µs for the same bytes, {name} {cost}\u{a0}µs.")
-        }
-        None => format!("{name} needs {cost}\u{a0}µs of server CPU per request."),
-    };
-    let figures = view.figures(view.reference, column);
-    if let Some((system, user)) = figures.and_then(|f| f.system_us.zip(f.user_us)).filter(|(s, u)| s + u > 0.0) {
-        out += &format!(" Kernel share of {name}: {:.0}\u{a0}%.", 100.0 * system / (system + user));
-    }
-    out
+/// What the reference needs, and how much of that is the kernel's.
+fn finding(view: &MatrixView<'_>, column: usize) -> Markup {
+    let claims = [claims::needs(view, Some(column)), claims::kernel_share(view, column)];
+    joined(&claims.iter().flatten().map(Claim::html).collect::<Vec<_>>(), " ")
 }
 
 /// One server's cost of a request, microseconds.
@@ -82,7 +71,7 @@ fn kernel_part(total: f64, system: Option<f64>, user: Option<f64>) -> Option<f64
     Some(total * system / (system + user)).filter(|part| part.is_finite())
 }
 
-/// The cost of every server under one workload, cheapest first; empty without server CPU.
+/// The cost of every server under one workload, cheapest first where the run may rank; empty without server CPU.
 fn bars(view: &MatrixView<'_>, column: usize) -> Vec<Bar> {
     let bar = |row| {
         let (figures, cpu) = (view.figures(row, column)?, view.cpu(row, column)?);
@@ -97,7 +86,9 @@ fn bars(view: &MatrixView<'_>, column: usize) -> Vec<Bar> {
         })
     };
     let mut bars: Vec<Bar> = view.compared().filter_map(bar).collect();
-    bars.sort_by(|a, b| a.cpu.total_cmp(&b.cpu));
+    if view.is_ranked() {
+        bars.sort_by(|a, b| a.cpu.total_cmp(&b.cpu));
+    }
     bars
 }
 

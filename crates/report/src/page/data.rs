@@ -1,24 +1,22 @@
-//! The data behind the pictures, as JSON inside the page: what the script reads and what a reader can save.
+//! The data behind the curves, as JSON inside the page: what the script reads.
 
-use results::{Outcome, Report, Summary};
+use results::LatencyFigures;
 use serde_json::{Number, Value, json};
 
-use crate::{
-    matrix_view::{MatrixView, curve},
-    text::csv::csv,
-};
+use super::{histogram, latency, load_sweep, timeline};
+use crate::matrix_view::{MatrixView, curve};
 
 /// Significant digits of the embedded numbers; `summary.json` has them all.
 const DIGITS: usize = 4;
 
-/// Writes the object that the script reads. `csv`: the text of `summary.csv`. `matrices`, each with `summary`: the
-/// summary with thinned curves; `cells` and `label`: per series id of the pictures, the cell's id and its label;
-/// `workloads`: names, in the order of the columns.
+/// Writes the object that the script reads. `matrices`, each with `cells`, `label`
+/// and `levels`: per series id of the pictures the cell's id, its label and its choices (`driver=uring`); `workloads`: names,
+/// in the order of the columns; `results`: the curves of what is drawn.
 ///
 /// Safe inside a `script` element of HTML and of XML alike.
-pub(super) fn json(report: &Report, views: &[MatrixView<'_>]) -> String {
+pub(super) fn json(views: &[MatrixView<'_>]) -> String {
     let matrices = views.iter().map(matrix).collect::<Vec<_>>();
-    guarded(&json!({ "csv": csv(report), "matrices": matrices }).to_string())
+    guarded(&json!({ "matrices": matrices }).to_string())
 }
 
 fn matrix(view: &MatrixView<'_>) -> Value {
@@ -26,40 +24,66 @@ fn matrix(view: &MatrixView<'_>) -> Value {
         view.series.iter().enumerate().map(|(row, series)| (series.id.clone(), value(row))).collect()
     };
     let workloads: Vec<&str> = view.workloads().iter().map(|w| w.name.as_str()).collect();
+    let levels = |row: usize| -> Vec<String> {
+        view.cells()[row].factors.iter().map(|(factor, level)| format!("{factor}={level}")).collect()
+    };
     json!({
-        "summary": summary(view.summary),
         "cells": per_series(&|row| json!(view.cells()[row].id)),
         "label": per_series(&|row| json!(view.cells()[row].label)),
+        "levels": per_series(&|row| json!(levels(row))),
         "workloads": workloads,
+        "results": results(view),
     })
 }
 
-fn summary(summary: &Summary) -> Value {
-    let mut thin = summary.clone();
-    for result in &mut thin.results {
-        if let Outcome::Measured(figures) = &mut result.outcome {
-            for latency in [&mut figures.response, &mut figures.service].into_iter().flatten() {
-                latency.points = curve(latency);
-            }
+/// The curves that are drawn: which those are, the sections say.
+fn results(view: &MatrixView<'_>) -> Value {
+    let of_place = |(row, column): (usize, usize)| {
+        let (figures, drawn) = (view.figures(row, column)?, drawn(view, row, column));
+        let latency = |latency: &Option<LatencyFigures>| {
+            latency.as_ref().map(|latency| json!({ "points": curve(latency), "density": latency.density }))
+        };
+        let mut curves = serde_json::Map::new();
+        if drawn.latency {
+            curves.extend(latency(&figures.response).map(|it| ("response".to_owned(), it)));
+            curves.extend(latency(&figures.service).map(|it| ("service".to_owned(), it)));
         }
-    }
-    // A summary is plain data with string keys; if that ever changes, the pictures still stand without the script.
-    let mut value = serde_json::to_value(&thin).unwrap_or(Value::Null);
+        if drawn.windows && !figures.further.windows.is_empty() {
+            curves.insert("windows".to_owned(), json!(figures.further.windows));
+        }
+        if drawn.sweep && !figures.sweep.is_empty() {
+            curves.insert("sweep".to_owned(), json!(figures.sweep));
+        }
+        let (cell, workload) = (&view.cells()[row].id, &view.workloads()[column].name);
+        (!curves.is_empty()).then(|| json!({ "cell": cell, "workload": workload, "figures": curves }))
+    };
+    let mut value: Value = view.places().filter_map(of_place).collect();
     round(&mut value);
-    leave_out_absent(&mut value);
+    leave_out_zeros(&mut value);
     pack(&mut value);
     value
 }
 
-/// Removes secondary figures that there are none of, and members of windows that are zero in all windows of a visit; whoever reads
-/// them takes null and zero for what is absent.
-fn leave_out_absent(value: &mut Value) {
-    let results = value.get_mut("results").and_then(Value::as_array_mut);
-    for result in results.into_iter().flatten() {
-        let further = result.pointer_mut("/outcome/measured/further").and_then(Value::as_object_mut);
-        let Some(further) = further else { continue };
-        further.retain(|_, value| !value.is_null());
-        let Some(windows) = further.get_mut("windows").and_then(Value::as_array_mut) else { continue };
+/// Pictures of a workload that read curves.
+struct Drawn {
+    latency: bool,
+    windows: bool,
+    sweep: bool,
+}
+
+fn drawn(view: &MatrixView<'_>, row: usize, column: usize) -> Drawn {
+    Drawn {
+        latency: latency::columns(view).0.contains(&column) && latency::rows(view, column).contains(&row)
+            || histogram::columns(view).0.contains(&column) && histogram::rows(view, column).contains(&row),
+        windows: timeline::columns(view).0.contains(&column) && timeline::rows(view, column).contains(&row),
+        sweep: load_sweep::columns(view).0.contains(&column) && load_sweep::rows(view, column).contains(&row),
+    }
+}
+
+/// Removes members of windows that are zero in all windows of a visit; whoever reads them takes zero for what is absent.
+fn leave_out_zeros(value: &mut Value) {
+    for result in value.as_array_mut().into_iter().flatten() {
+        let Some(windows) = result.pointer_mut("/figures/windows").and_then(Value::as_array_mut) else { continue };
         for name in ["errors_rps", "lag_us"] {
             if windows.iter().all(|window| window.get(name).and_then(Value::as_f64) == Some(0.0)) {
                 windows.iter_mut().filter_map(Value::as_object_mut).for_each(|window| drop(window.remove(name)));

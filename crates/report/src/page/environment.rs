@@ -17,7 +17,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Section {
         id: "env",
         link: "environment",
         title: "Environment and commands".to_owned(),
-        finding: String::new(),
+        finding: Markup::default(),
         content: html! { (conditions(view)) @if is_first { (data_note()) } },
     }
 }
@@ -25,9 +25,9 @@ pub(super) fn section(view: &MatrixView<'_>) -> Section {
 fn data_note() -> Markup {
     html! {
         p.small {
-            "The data behind every picture are in this file, in the element " span.mono { "script#data" }
-            ", with numbers of four digits and latency curves of at most 36 points; " span.mono { "summary.json" }
-            " beside this file has them in full. " span #dl {}
+            "The curves of this page are in it as data, in the element " span.mono { "script#data" }
+            ", with numbers of four digits; " span.mono { "summary.json" }
+            " beside this file has everything in full. " span #dl {}
         }
     }
 }
@@ -130,10 +130,10 @@ fn facts(view: &MatrixView<'_>) -> Vec<(&'static str, String)> {
 fn plan(setup: &Setup, view: &MatrixView<'_>) -> String {
     let progress = &view.summary.progress;
     format!(
-        "{} of {} blocks complete, {} of {}, {}, slices of {}\u{a0}s after {} of warm-up, up to {} of an \
+        "{} of {} complete, {} of {}, {}, slices of {}\u{a0}s after {} of warm-up, up to {} of an \
          invalid visit, seed {}",
         progress.blocks_complete,
-        setup.blocks,
+        count(setup.blocks as usize, "block"),
         progress.visits_done,
         count(progress.visits_planned as usize, "visit"),
         count(progress.attempts as usize, "attempt"),

@@ -1,21 +1,16 @@
 //! The table of all figures: every cell under every workload, every median with its interval.
 
 use maud::{Markup, html};
-use results::{Figures, Interval, LatencyFigures, Outcome, Ratio, ranks::interval_name};
+use results::{Figures, Interval, LatencyFigures, Outcome, Ratio, Role, ranks::interval_name, words};
 
 use super::section::{Section, scrolling};
-use crate::{
-    format::{rate as figure, ratio_exact},
-    markup::bounds,
-    matrix_view::MatrixView,
-};
+use crate::{format::rate as figure, matrix_view::MatrixView};
 
 /// Entry of one column for one cell.
 struct Entry {
+    /// The script sorts by the number that it begins with.
     text: String,
     interval: String,
-    /// Number that the script sorts by.
-    key: Option<f64>,
 }
 
 const INSTRUCTIONS: &str = "server instructions/req";
@@ -24,25 +19,20 @@ type Column = (&'static str, fn(&Figures) -> Entry);
 
 const COLUMNS: &[Column] = &[
     ("server CPU µs/req", |f| optional(f.cpu_us.as_ref())),
-    ("CPU ÷ reference", |f| ratio(f.cpu_ratio.as_ref())),
+    ("CPU, × reference", |f| ratio(f.cpu_ratio.as_ref())),
     ("req/s", |f| interval(&f.throughput_rps)),
-    ("req/s ÷ reference", |f| ratio(f.throughput_ratio.as_ref())),
-    ("generator CPU µs/req", |f| interval(&f.client_cpu_us)),
-    ("both CPUs µs/req", |f| optional(f.total_cpu_us.as_ref())),
-    ("both ÷ reference", |f| ratio(f.total_cpu_ratio.as_ref())),
+    ("req/s, × reference", |f| ratio(f.throughput_ratio.as_ref())),
+    ("generator CPU µs/req", |f| plain(Some(f.client_cpu_us.median))),
+    ("both CPUs µs/req", |f| plain(f.total_cpu_us.map(|cpu| cpu.median))),
+    ("both, × reference", |f| ratio(f.total_cpu_ratio.as_ref())),
     ("server user µs", |f| plain(f.user_us)),
     ("server kernel µs", |f| plain(f.system_us)),
     (INSTRUCTIONS, |f| plain(f.further.instructions_per_request)),
-    ("response p50 µs", |f| quantile(f.response.as_ref(), |l| l.p50)),
-    ("response p90 µs", |f| quantile(f.response.as_ref(), |l| l.p90)),
-    ("response p99 µs", |f| quantile(f.response.as_ref(), |l| l.p99)),
-    ("response p99.9 µs", |f| quantile(f.response.as_ref(), |l| l.p999)),
-    ("response max µs", |f| plain(f.response.as_ref().map(|l| l.max))),
-    ("service p50 µs", |f| quantile(f.service.as_ref(), |l| l.p50)),
-    ("service p90 µs", |f| quantile(f.service.as_ref(), |l| l.p90)),
-    ("service p99 µs", |f| quantile(f.service.as_ref(), |l| l.p99)),
-    ("service p99.9 µs", |f| quantile(f.service.as_ref(), |l| l.p999)),
-    ("service max µs", |f| plain(f.service.as_ref().map(|l| l.max))),
+    ("p50 µs", |f| quantile(f, |l| l.p50)),
+    ("p90 µs", |f| plain(latency(f).map(|l| l.p90.median))),
+    ("p99 µs", |f| quantile(f, |l| l.p99)),
+    ("p99.9 µs", |f| plain(latency(f).map(|l| l.p999.median))),
+    ("max µs", |f| plain(latency(f).map(|l| l.max))),
     ("server busy", |f| busy(f.server_busy)),
     ("generator busy", |f| busy(Some(f.client_busy))),
     ("RSS MiB", |f| plain(f.rss_bytes.map(|bytes| bytes as f64 / 1048576.0))),
@@ -57,13 +47,13 @@ pub(super) fn section(view: &MatrixView<'_>) -> Section {
         id: "table",
         link: "table",
         title: "All figures".to_owned(),
-        finding: String::new(),
+        finding: Markup::default(),
         content: html! {
             (scrolling("all figures", &table(view)))
             p.small.note {
                 "Medians over blocks, in brackets the " (interval_name(view.summary.setup.blocks))
-                ". “~”: no difference seen. Response time counts from the scheduled send and exists in an open loop only; "
-                "service time counts from the actual send. Visits: those that counted, and in brackets the retries of "
+                ". ×: multiples of " (view.reference_label()) ". Latencies of an open loop are response times, from the "
+                "scheduled send; of a closed one service times, from the actual send. n/a: not measured there. Visits: those that counted, and in brackets the retries of "
                 "invalid ones. Flags: by number of visits."
             }
         },
@@ -72,11 +62,13 @@ pub(super) fn section(view: &MatrixView<'_>) -> Section {
 
 fn table(view: &MatrixView<'_>) -> Markup {
     let columns = columns(view);
-    let lines = (0..view.cells().len()).flat_map(|row| lines(view, &columns, row));
+    let control = (0..view.cells().len()).filter(|&row| view.cells()[row].role == Role::Control);
+    let lines =
+        view.compared().chain(control).enumerate().flat_map(|(place, row)| lines(view, &columns, row, place > 0));
     html! {
         table id=(view.id("raw")) {
             thead { tr {
-                th scope="col" { "server" } th scope="col" { "workload" }
+                th scope="col" { "server" } th scope="col" { "workload" } th scope="col" { "server CPU beside the reference" }
                 @for (head, _) in &columns { th scope="col" class="r" { (head) } }
                 th scope="col" { "flags" }
             } }
@@ -86,9 +78,9 @@ fn table(view: &MatrixView<'_>) -> Markup {
 }
 
 /// The lines of one server; the first of each but the first server starts a group.
-fn lines(view: &MatrixView<'_>, columns: &[&Column], row: usize) -> Vec<Markup> {
+fn lines(view: &MatrixView<'_>, columns: &[&Column], row: usize, has_gap: bool) -> Vec<Markup> {
     let outcomes = (0..view.workloads().len()).filter_map(|column| Some((column, view.outcome(row, column)?)));
-    let line = |(i, (column, outcome))| line(view, columns, (row, column), outcome, row > 0 && i == 0);
+    let line = |(i, (column, outcome))| line(view, columns, (row, column), outcome, has_gap && i == 0);
     outcomes.enumerate().map(line).collect()
 }
 
@@ -127,11 +119,10 @@ fn line(
         flags.collect::<Vec<_>>().join(", ")
     };
     html! {
-        tr id={ "raw-" (series.id) "-" (column) } class=[starts_group.then_some("grp")] data-r=(series.id)
-            data-wn=(workload) {
-            th scope="row" { (series.label) } td { (workload) }
+        tr id={ "raw-" (series.id) "-" (column) } class=[starts_group.then_some("grp")] {
+            th scope="row" { (series.label) } td { (workload) } td { (view.standing(row, column)) }
             @match outcome {
-                Outcome::NotRun { reason } => td colspan=(columns.len() + 1) class="m" { "n/a: " (reason) },
+                Outcome::NotRun { .. } => td colspan=(columns.len() + 1) class="m" {},
                 Outcome::Measured(figures) => {
                     @for (_, entry) in columns { (entry(figures).html()) }
                     td.f { (flags(figures)) }
@@ -144,26 +135,18 @@ fn line(
 
 impl Entry {
     fn missing() -> Self {
-        Self { text: "–".to_owned(), interval: String::new(), key: None }
+        Self { text: "n/a".to_owned(), interval: String::new() }
     }
 
     fn html(&self) -> Markup {
-        let key = self.key.map(|key| format!("{key:.6e}"));
-        html! {
-            td.r data-v=[key] {
-                (self.text)
-                @if !self.interval.is_empty() { " " (bounds(&self.interval)) }
-            }
-        }
+        html! { td { (self.text) @if !self.interval.is_empty() { " " i { (self.interval) } } } }
     }
 }
 
 fn plain(value: Option<f64>) -> Entry {
-    value.filter(|v| v.is_finite()).map_or_else(Entry::missing, |value| Entry {
-        text: figure(value),
-        interval: String::new(),
-        key: Some(value),
-    })
+    value
+        .filter(|v| v.is_finite())
+        .map_or_else(Entry::missing, |value| Entry { text: figure(value), interval: String::new() })
 }
 
 fn interval(value: &Interval) -> Entry {
@@ -179,35 +162,36 @@ fn optional(value: Option<&Interval>) -> Entry {
     value.map_or_else(Entry::missing, interval)
 }
 
-fn quantile(latency: Option<&LatencyFigures>, pick: fn(&LatencyFigures) -> Interval) -> Entry {
-    optional(latency.map(pick).as_ref())
+/// The response time of an open loop, the service time of a closed one.
+fn latency(figures: &Figures) -> Option<&LatencyFigures> {
+    figures.response.as_ref().or(figures.service.as_ref())
+}
+
+fn quantile(figures: &Figures, pick: fn(&LatencyFigures) -> Interval) -> Entry {
+    optional(latency(figures).map(pick).as_ref())
 }
 
 fn ratio(value: Option<&Ratio>) -> Entry {
     let Some(value) = value.filter(|v| [v.median, v.lo, v.hi].iter().all(|v| v.is_finite())) else {
         return Entry::missing();
     };
-    let [median, lo, hi] = [value.median, value.lo, value.hi].map(ratio_exact);
-    if value.lo == value.hi {
-        // The reference over itself: there is nothing to be uncertain about.
-        return Entry { text: median, interval: String::new(), key: Some(value.median) };
-    }
-    let mark = if value.differs { "" } else { "\u{a0}~" };
-    Entry { text: median + mark, interval: format!("[{lo}, {hi}]"), key: Some(value.median) }
+    // Of the reference over itself there is nothing to be uncertain about.
+    let is_exact = value.lo == value.hi;
+    let interval = if is_exact { String::new() } else { words::ratio_interval(value.lo, value.hi) };
+    Entry { text: words::times(value.median), interval }
 }
 
 fn busy(value: Option<f64>) -> Entry {
-    let entry = plain(value);
-    match entry.key {
-        Some(fraction) => Entry { text: format!("{:.0}\u{a0}%", fraction * 100.0), ..entry },
-        None => entry,
-    }
+    let percent = |fraction: f64| Entry { text: format!("{:.0}\u{a0}%", fraction * 100.0), interval: String::new() };
+    value.filter(|fraction| fraction.is_finite()).map_or_else(Entry::missing, percent)
 }
 
 fn warm_up(figures: &Figures) -> Entry {
     let entry = plain(figures.further.warmup_s);
     match figures.further.unsettled_visits {
-        Some(visits) if visits > 0 && entry.key.is_some() => Entry { interval: format!("{visits} unsettled"), ..entry },
+        Some(visits) if visits > 0 && figures.further.warmup_s.is_some() => {
+            Entry { interval: format!("{visits} unsettled"), ..entry }
+        }
         _ => entry,
     }
 }
@@ -215,5 +199,5 @@ fn warm_up(figures: &Figures) -> Entry {
 fn visits(figures: &Figures) -> Entry {
     let retries = figures.attempts.saturating_sub(figures.visits);
     let text = if retries > 0 { format!("{} (+{retries})", figures.visits) } else { figures.visits.to_string() };
-    Entry { text, interval: String::new(), key: Some(f64::from(figures.visits)) }
+    Entry { text, interval: String::new() }
 }

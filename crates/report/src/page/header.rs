@@ -1,17 +1,15 @@
-//! The top of the page: stamp, title, verdicts, conditions, warnings, links.
+//! The top of a server's page, its first screen: one claim with its number, one picture, and how far to trust it.
 
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use results::{Outcome, Role, Setup, Summary, ranks::interval_name};
+use results::{Outcome, Role, Setup, warnings::brief};
 
-use super::{environment::kernel, verdicts};
-use crate::{format::count, markup::joined, matrix_view::MatrixView};
+use super::{environment::kernel, first_picture};
+use crate::{claims, format::count, markup::joined, matrix_view::MatrixView};
 
 /// Id of the top of a page of several servers.
 pub(super) const RUN_ID: &str = "run";
-/// Cells named in one warning; the table has them all.
-const NAMED_MAX: usize = 12;
 
 /// Button between light and dark, for the whole page.
 pub(super) fn theme() -> Markup {
@@ -22,24 +20,17 @@ pub(super) fn theme() -> Markup {
 /// the top of a page of several.
 pub(super) fn html(view: &MatrixView<'_>, links: &[(String, &str)], others: &[(String, &str)]) -> Markup {
     let is_alone = others.is_empty();
-    let verdicts = verdicts::verdicts(view);
+    let views = std::slice::from_ref(view);
+    let headline = claims::headline(view);
     html! {
         header {
-            @if is_alone {
-                (stamps_html(&stamps(view.summary)))
-                h1.title { (title(view)) }
-            } @else {
-                h2.title { (title(view)) }
-            }
+            @if is_alone { (stamps(views)) }
+            p.over { (title(view)) (beside(view)) }
+            @if is_alone { h1 { (headline.html()) } } @else { h2.title { (headline.html()) } }
             p.sub { (subtitle(view)) } "\n"
-            div.verdict role="region" aria-label="verdict" {
-                @if !verdicts.is_empty() {
-                    ol.verdicts { @for verdict in &verdicts { li { (verdict) } "\n" } }
-                }
-                p.host { (host_line(&[view])) }
-                (warnings_html(&warnings(view)))
-            }
-            nav aria-label="pictures" { (links_html(links)) " " @if is_alone { (theme()) } }
+            (first_picture::html(view))
+            (trust(views, is_alone))
+            nav aria-label="sections" { (links_html(links)) " " @if is_alone { (theme()) } }
             @if !is_alone {
                 nav.others aria-label="servers" {
                     a href={ "#" (RUN_ID) } { "All servers of this run" } " " span { "Others:" } " " (links_html(others))
@@ -55,36 +46,39 @@ pub(super) fn links_html(links: &[(String, &str)]) -> Markup {
     joined(&links.collect::<Vec<_>>(), " ")
 }
 
-pub(super) fn stamps_html(stamps: &[Stamp]) -> Markup {
-    html! { @for (head, words) in stamps { p.sample role="note" { b { (head) } " " (words) } } }
+/// Says in one line each that a run ranks nothing, or is unfinished.
+pub(super) fn stamps(views: &[MatrixView<'_>]) -> Markup {
+    html! { @for claim in claims::stamps(views) { p.sample role="note" { (claim.html()) } } }
 }
 
-pub(super) fn warnings_html(warnings: &[Markup]) -> Markup {
+/// How far to trust the figures; folded below it the conditions of the run and its warnings.
+pub(super) fn trust(views: &[MatrixView<'_>], has_conditions: bool) -> Markup {
+    let claims: Vec<Markup> = claims::trust(views).iter().map(claims::Claim::html).collect();
+    let warnings = warnings(views);
+    let head = format!("Conditions of the run and {}", count(warnings.len(), "warning"));
     html! {
-        @if !warnings.is_empty() {
-            ul.warn { @for warning in warnings { li { (warning) } "\n" } }
+        div.trust role="region" aria-label="how far to trust this" {
+            p { (joined(&claims, " ")) }
+            @if has_conditions {
+                details {
+                    summary { (head) }
+                    p.host { (host_line(views)) }
+                    ul.warn { @for (words, places) in &warnings { li { (warning(words, places)) } "\n" } }
+                }
+            }
         }
+        "\n"
     }
 }
 
-/// Words beside every heading of a run that must not be quoted as a ranking.
-pub(super) fn tag(summary: &Summary) -> Markup {
-    let words = match (summary.setup.quick, summary.progress.is_partial) {
-        (true, _) => "quick, no ranking",
-        (false, true) => "unfinished run",
-        (false, false) => return Markup::default(),
-    };
-    html! { " " span.tag { (words) } }
-}
-
-/// Words on a run that is less than a full one, and what that means.
-pub(super) type Stamp = (&'static str, &'static str);
-
-pub(super) fn stamps(summary: &Summary) -> Vec<Stamp> {
-    let quick = ("Quick, no ranking.", "Enough to see how things stand, too little to rank them.");
-    let partial = ("Unfinished.", "Not every planned visit was made.");
-    let stamps = [(summary.setup.quick, quick), (summary.progress.is_partial, partial)];
-    stamps.into_iter().filter(|(applies, _)| *applies).map(|(_, stamp)| stamp).collect()
+fn warning(words: &str, places: &[String]) -> Markup {
+    html! {
+        @if places.is_empty() {
+            (words)
+        } @else {
+            details { summary { (words) } ul { @for place in places { li { (place) } } } }
+        }
+    }
 }
 
 /// `http-server on seven drivers`.
@@ -107,28 +101,48 @@ fn counted(n: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-fn subtitle(view: &MatrixView<'_>) -> String {
-    let mut others: Vec<String> = Vec::new();
+/// `, beside lighttpd, nginx and the null server`.
+fn beside(view: &MatrixView<'_>) -> String {
+    let mut others: Vec<&str> = Vec::new();
     for cell in view.cells() {
         let name = match cell.role {
-            Role::Peer => cell.server.clone(),
-            Role::Null => "the null server".to_owned(),
+            Role::Peer => &cell.server,
+            Role::Null => "the null server",
             Role::Ours | Role::Control => continue,
         };
         if !others.contains(&name) {
             others.push(name);
         }
     }
-    let figures = "Server CPU per request, throughput and latency";
-    match (others.pop(), others.as_slice()) {
-        (None, _) => figures.to_owned(),
-        (Some(only), []) => format!("{figures}, beside {only}"),
-        (Some(last), rest) => format!("{figures}, beside {} and {last}", rest.join(", ")),
+    if others.is_empty() { String::new() } else { format!(", beside {}", listed(&others)) }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(super) fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+/// What the workload of the headline is, and how the same comparison ends under the others.
+fn subtitle(view: &MatrixView<'_>) -> Markup {
+    let workload = claims::picture_column(view).map(|column| &view.workloads()[column]);
+    let subject = claims::subject(view);
+    let tally = subject.and_then(|subject| claims::tally(view, subject.row));
+    // One that was chosen among many is chosen by luck, too, where others cannot be told apart from it.
+    let chosen = subject.filter(|subject| view.cells()[subject.row].role == Role::Ours);
+    let cheapest = chosen.and_then(|subject| claims::cheapest(view, subject.column));
+    html! {
+        @if let Some(workload) = workload { (workload.name) ": " (workload.title) ". " }
+        @if let Some(tally) = tally { (tally.html()) " " }
+        @if let Some(cheapest) = cheapest { (cheapest.html()) }
     }
 }
 
 /// Conditions of the run; what differs between matrices is said of each.
-pub(super) fn host_line(views: &[&MatrixView<'_>]) -> String {
+pub(super) fn host_line(views: &[MatrixView<'_>]) -> String {
     let each = |words: &dyn Fn(&Setup) -> String| {
         let mut different: Vec<String> = Vec::new();
         for words in views.iter().map(|view| words(&view.summary.setup)) {
@@ -149,34 +163,34 @@ pub(super) fn host_line(views: &[&MatrixView<'_>]) -> String {
         format!("server on CPU {}, generator on CPU {}", setup.pinning.server_cpus, setup.pinning.client_cpus)
     });
     let blocks = each(&|setup| count(setup.blocks as usize, "randomised block"));
-    let interval = each(&|setup| interval_name(setup.blocks));
     let visits = count(visits as usize, "visit");
-    [
-        host,
-        cpus,
-        format!("{visits} in {blocks}"),
-        format!("in brackets the {interval}"),
-        "“~” means no difference seen".to_owned(),
-    ]
-    .join(" · ")
+    [host, cpus, format!("{visits} in {blocks}")].join(" · ")
 }
 
-/// The run's own warnings, then the cells that are hatched or missing in the matrix.
-fn warnings(view: &MatrixView<'_>) -> Vec<Markup> {
-    let mut out: Vec<Markup> = view.summary.warnings.iter().map(|warning| html! { (warning) }).collect();
-    let hatched = view.places().filter(|&(row, column)| view.is_doubtful(row, column)).count();
-    if hatched > 0 {
-        let head = format!("{} hatched", count(hatched, "cell"));
-        out.push(html! { b { (head) } " below: a flag casts doubt on the figures." });
+/// Lists one warning for each kind: those of the run, then the cells that are hatched or missing.
+fn warnings(views: &[MatrixView<'_>]) -> Vec<(String, Vec<String>)> {
+    let summaries: Vec<_> = views.iter().map(|view| view.summary).collect();
+    let mut out: Vec<_> = brief(&summaries).into_iter().map(|warning| (warning.words, warning.places)).collect();
+    let of_view = |view: &MatrixView<'_>, place: &str| match views {
+        [_] => place.to_owned(),
+        _ => format!("{}: {place}", view.summary.setup.server),
+    };
+    let mut hatched = Vec::new();
+    let mut missing_places = Vec::new();
+    for view in views {
+        let doubtful = view.places().filter(|&(row, column)| view.is_doubtful(row, column));
+        hatched.extend(doubtful.map(|(row, column)| of_view(view, &view.read_out(row, column))));
+        missing_places.extend(
+            missing(view)
+                .into_iter()
+                .map(|Missing { reason, places }| of_view(view, &format!("{reason}: {}", places.join("; ")))),
+        );
     }
-    for Missing { reason, places } in missing(view) {
-        let more = places.len().saturating_sub(NAMED_MAX);
-        let named = places[..places.len().min(NAMED_MAX)].join("; ");
-        out.push(html! {
-            b { "Not run" } " (" (reason) "): " (named)
-            @if more > 0 { " and " (more) " more" }
-            "."
-        });
+    if !hatched.is_empty() {
+        out.push((format!("{} in doubt, hatched in the matrix", count(hatched.len(), "cell")), hatched));
+    }
+    if !missing_places.is_empty() {
+        out.push(("some combinations were not run".to_owned(), missing_places));
     }
     out
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use results::{Bucket, LatencyFigures, bucket_end};
 
-use super::section::{Section, WorkloadPart, affordable, columns_with, per_workload};
+use super::section::{Section, WorkloadPart, affordable, columns_with, few, few_remark, per_workload};
 use crate::{
     format::duration,
     matrix_view::{Drawable, MatrixView, is_open},
@@ -19,28 +19,33 @@ use crate::{
 const SHARES: [(f64, &str); 4] = [(1.0, "all"), (1e-2, "1\u{a0}%"), (1e-4, "10⁻⁴"), (1e-6, "10⁻⁶")];
 
 pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
-    let (columns, rest) = affordable(view, columns_with(view, |column| !panels(view, column).is_empty()));
-    let first = *columns.first()?;
+    let (columns, rest) = columns(view);
+    columns.first()?;
     let parts: Vec<_> = columns
         .iter()
         .map(|&column| WorkloadPart {
             name: view.workloads()[column].name.clone(),
-            finding: finding(view, column),
+            finding: Markup::default(),
             pictures: pictures(view, column),
         })
         .collect();
     let note = html! {
         "Ten bars to a factor of ten, the share of all requests in each; all visits together. Both axes are logarithmic: "
         "a hump at the right is a second way a request can go. " b { "Solid" }
-        ": response time in an open loop, else service time. " b { "Dashed" } ": service time beside it." (rest)
+        ": response time in an open loop, else service time. " b { "Dashed" } ": service time beside it." (rest) (few_remark(view))
     };
     Some(Section {
         id: "histogram",
         link: "histograms",
         title: "How latency is spread".to_owned(),
-        finding: finding(view, first),
+        finding: Markup::default(),
         content: per_workload(&parts, &note),
     })
+}
+
+/// The workloads that are drawn, and a remark where that is not all.
+pub(super) fn columns(view: &MatrixView<'_>) -> (Vec<usize>, &'static str) {
+    affordable(view, columns_with(view, |column| !panels(view, column).is_empty()))
 }
 
 struct Panel<'a> {
@@ -56,15 +61,21 @@ fn density(latency: Option<&LatencyFigures>) -> &[Bucket] {
     if is_drawable { density } else { &[] }
 }
 
-fn panels<'a>(view: &MatrixView<'a>, column: usize) -> Vec<Panel<'a>> {
+fn panel<'a>(view: &MatrixView<'a>, row: usize, column: usize) -> Option<Panel<'a>> {
+    let figures = view.figures(row, column)?;
+    let (response, service) = (density(figures.response.as_ref()), density(figures.service.as_ref()));
+    let (main, beside) = if response.is_empty() { (service, response) } else { (response, service) };
+    (!main.is_empty()).then_some(Panel { row, main, beside })
+}
+
+/// The rows that are drawn.
+pub(super) fn rows(view: &MatrixView<'_>, column: usize) -> Vec<usize> {
     let served = view.compared().filter(|&row| view.series[row].group != Group::Null);
-    let panel = |row| {
-        let figures = view.figures(row, column)?;
-        let (response, service) = (density(figures.response.as_ref()), density(figures.service.as_ref()));
-        let (main, beside) = if response.is_empty() { (service, response) } else { (response, service) };
-        (!main.is_empty()).then_some(Panel { row, main, beside })
-    };
-    served.filter_map(panel).collect()
+    few(view, served.filter(|&row| panel(view, row, column).is_some()))
+}
+
+fn panels<'a>(view: &MatrixView<'a>, column: usize) -> Vec<Panel<'a>> {
+    rows(view, column).into_iter().filter_map(|row| panel(view, row, column)).collect()
 }
 
 fn pictures(view: &MatrixView<'_>, column: usize) -> Markup {
@@ -144,20 +155,5 @@ fn axes(canvas: &mut Canvas, grid: &Grid, (index, count): (usize, usize), (x, y)
             canvas.time(middle, bottom + 16.0, Anchor::Middle, tick.at, &tick.label);
             free_from = middle + half;
         }
-    }
-}
-
-/// Names the time below which all requests were, of the server that was best in that and of the worst.
-fn finding(view: &MatrixView<'_>, column: usize) -> String {
-    let end = |panel: &Panel<'_>| Some((bucket_end(panel.main.last()?.us), panel.row));
-    let mut ends: Vec<(f64, usize)> = panels(view, column).iter().filter_map(end).collect();
-    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let words = |&(us, row): &(f64, usize)| format!("{} of {}", duration(us), view.series[row].label);
-    match ends.as_slice() {
-        [] => String::new(),
-        [(us, row)] => {
-            format!("All requests to {} took less than {}.", view.series[*row].label, duration(*us))
-        }
-        [least, .., most] => format!("The slowest request took from less than {} to {}.", words(least), words(most)),
     }
 }

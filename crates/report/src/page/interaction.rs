@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 use results::{Cell, Role};
 
-use super::section::{Section, WorkloadPart, columns_with, per_workload};
+use super::section::{Section, WorkloadPart, affordable, columns_with, per_workload};
 use crate::{
-    format::{duration, ratio},
+    format::duration,
     matrix_view::MatrixView,
     picture::{
         axes::{self, Axis, Tick},
@@ -21,26 +21,26 @@ use crate::{
 const FIRST: &str = "driver";
 
 pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
-    let columns = columns_with(view, |column| !crossings(view, column).is_empty());
-    let first = *columns.first()?;
+    let (columns, rest) = affordable(view, columns_with(view, |column| !crossings(view, column).is_empty()));
+    columns.first()?;
     let parts: Vec<_> = columns
         .iter()
         .map(|&column| WorkloadPart {
             name: view.workloads()[column].name.clone(),
-            finding: finding(view, column),
+            finding: Markup::default(),
             pictures: pictures(view, column),
         })
         .collect();
     let note = html! {
         "Server CPU per request; a line per level of the second choice, everything else as in the reference. Lines that "
         "run alike: the two choices do not depend on each other. Lines that part or cross: what one of them is worth "
-        "depends on the other."
+        "depends on the other." (rest)
     };
     Some(Section {
         id: "interaction",
         link: "interactions",
         title: "What depends on what".to_owned(),
-        finding: finding(view, first),
+        finding: Markup::default(),
         content: per_workload(&parts, &note),
     })
 }
@@ -96,7 +96,7 @@ fn crossing<'a>(view: &MatrixView<'a>, column: usize, first: &'a str, second: &'
 
 /// Returns the cost of the cell that has these two levels and is otherwise like the reference.
 fn cost(view: &MatrixView<'_>, column: usize, first: (&str, &str), second: (&str, &str)) -> Option<f64> {
-    let reference = view.cells().get(view.reference)?;
+    let reference = view.cells().get(view.reference?)?;
     let is_like = |cell: &Cell| {
         let has = |(factor, level): (&str, &str)| cell.factors.get(factor).is_some_and(|other| other == level);
         let others = cell.factors.iter().filter(|(factor, _)| *factor != first.0 && *factor != second.0);
@@ -155,26 +155,4 @@ fn panel(view: &MatrixView<'_>, column: usize, index: usize, crossing: &Crossing
         shade: None,
         read_out: None,
     }
-}
-
-/// Names the level whose price depends most on the other choice.
-fn finding(view: &MatrixView<'_>, column: usize) -> String {
-    let mut widest: Option<(f64, String)> = None;
-    for Crossing { along, lines, .. } in crossings(view, column) {
-        let Some(((base, base_costs), rest)) = lines.split_first() else { continue };
-        for (level, costs) in rest {
-            let mut prices: Vec<(f64, &str)> = (along.iter().zip(costs.iter().zip(base_costs)))
-                .filter_map(|(other, (cost, base))| Some(((*cost)? / (*base)?, *other)))
-                .collect();
-            prices.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let [least, .., most] = prices.as_slice() else { continue };
-            let spread = most.0 / least.0;
-            if widest.as_ref().is_none_or(|(widest, _)| spread > *widest) {
-                let words = |(price, other): &(f64, &str)| format!("×\u{a0}{} with {}", ratio(*price), other);
-                let (least, most) = (words(least), words(most));
-                widest = Some((spread, format!("{level} instead of {base} costs {least} and {most}.")));
-            }
-        }
-    }
-    widest.map_or_else(String::new, |(_, words)| words)
 }

@@ -3,10 +3,11 @@
 use maud::{Markup, html};
 use results::{Figures, QuantilePoint};
 
-use super::section::{Section, WorkloadPart, columns_with, per_workload};
+use super::section::{Section, WorkloadPart, affordable, columns_with, few, few_remark, per_workload};
 use crate::{
-    format::{duration, short, thousands},
-    matrix_view::{Drawable, MatrixView, curve, is_open, offered_rps},
+    claims,
+    format::{duration, short},
+    matrix_view::{MatrixView, curve, is_open},
     picture::{
         grid::Grid,
         series::Group,
@@ -21,7 +22,7 @@ const PERCENTILES: [(f64, &str); 6] =
     [(2.0, "50"), (10.0, "90"), (100.0, "99"), (1e3, "99.9"), (1e4, "99.99"), (1e5, "99.999")];
 
 pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
-    let columns = columns_with(view, |column| has_curves(view, column));
+    let (columns, rest) = columns(view);
     let first = *columns.first()?;
     let part = |&column: &usize| {
         let workload = &view.workloads()[column];
@@ -37,7 +38,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
             "Closed loop: " b { "service time, not user latency" } ", dashed. "
         }
         "Band: least and greatest visit. Grey: the other servers, for comparison. The axis is 1/(1\u{a0}−\u{a0}q), so each "
-        "decade of the tail has the same room."
+        "decade of the tail has the same room." (rest) (few_remark(view))
     };
     let units = html! {
         p.units hidden="hidden" {
@@ -55,30 +56,13 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
     })
 }
 
-/// Names the range of p99 over the servers.
-pub(super) fn finding(view: &MatrixView<'_>, column: usize) -> String {
-    let workload = &view.workloads()[column];
-    let p99 = |row| {
-        let figures = view.figures(row, column)?;
-        let latency = if is_open(workload) { figures.response.as_ref() } else { figures.service.as_ref() };
-        latency.map(|l| l.p99.median).filter(Drawable::is_drawable)
-    };
-    let mut servers: Vec<(f64, usize)> =
-        view.compared().filter(|&r| view.series[r].group != Group::Null).filter_map(|r| Some((p99(r)?, r))).collect();
-    servers.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let place = match offered_rps(workload) {
-        Some(rps) => format!("At {} requests/s", thousands(rps)),
-        None => "Closed loop, so service time and not user latency".to_owned(),
-    };
-    let label = |row: usize| &view.series[row].label;
-    match servers.as_slice() {
-        [] => format!("{place}."),
-        [(only, row)] => format!("{place}: p99 of {} is {}.", label(*row), duration(*only)),
-        [(low, first), .., (high, last)] => {
-            let (low, high) = (duration(*low), duration(*high));
-            format!("{place}: p99 from {low} ({}) to {high} ({}).", label(*first), label(*last))
-        }
-    }
+/// The workloads that are drawn, and a remark where that is not all.
+pub(super) fn columns(view: &MatrixView<'_>) -> (Vec<usize>, &'static str) {
+    affordable(view, columns_with(view, |column| has_curves(view, column)))
+}
+
+fn finding(view: &MatrixView<'_>, column: usize) -> Markup {
+    html! { @if let Some(claim) = claims::latency(view, column) { (claim.html()) } }
 }
 
 /// The curves of one server under one workload.
@@ -111,10 +95,16 @@ fn has_curves(view: &MatrixView<'_>, column: usize) -> bool {
     !panels(view, column).is_empty()
 }
 
+/// The rows that are drawn.
+pub(super) fn rows(view: &MatrixView<'_>, column: usize) -> Vec<usize> {
+    let served = view.compared().filter(|&row| view.series[row].group != Group::Null);
+    few(view, served.filter(|&row| view.figures(row, column).is_some_and(|figures| Panel::new(row, figures).is_some())))
+}
+
 /// The null server has no panel: it answers before anything could queue.
 fn panels(view: &MatrixView<'_>, column: usize) -> Vec<Panel> {
-    let served = view.compared().filter(|&row| view.series[row].group != Group::Null);
-    served.filter_map(|row| Panel::new(row, view.figures(row, column)?)).collect()
+    let panel = |row| Panel::new(row, view.figures(row, column)?);
+    rows(view, column).into_iter().filter_map(panel).collect()
 }
 
 /// Draws one workload; call only where [`has_curves`].

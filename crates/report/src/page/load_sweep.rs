@@ -3,20 +3,17 @@
 use maud::{Markup, html};
 use results::{Interval, LoadPoint};
 
-use super::section::{Section, WorkloadPart, per_workload};
+use super::section::{Section, WorkloadPart, affordable, few, few_remark, per_workload};
 use crate::{
-    format::{compact, rate},
+    claims,
+    format::compact,
     matrix_view::{Drawable, MatrixView},
     picture::{
         axes,
         curves::{self, Curve, Panel},
-        series::Group,
         svg::picture,
     },
 };
-
-/// A server is past its knee where its p99 is this many times what it was under the lightest load.
-const KNEE: f64 = 10.0;
 
 type Pick = fn(&LoadPoint) -> Interval;
 
@@ -24,7 +21,7 @@ const PANELS: [(&str, &str, Pick); 2] =
     [("load50", "p50 response time", |point| point.p50), ("load99", "p99 response time", |point| point.p99)];
 
 pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
-    let columns: Vec<usize> = (0..view.workloads().len()).filter(|&column| has_curves(view, column)).collect();
+    let (columns, rest) = columns(view);
     let first = *columns.first()?;
     let parts: Vec<_> = columns
         .iter()
@@ -37,7 +34,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
     let note = html! {
         "Open loop: requests are sent by a schedule at rising shares of what each server did in a closed loop just "
         "before, and wait in a queue when it cannot keep up. Response time counts from the scheduled send. The end of a "
-        "curve is where the server ends; open points: it did not keep up. Medians over visits."
+        "curve is where the server ends; open points: it did not keep up. Medians over visits." (rest) (few_remark(view))
     };
     Some(Section {
         id: "load",
@@ -46,6 +43,11 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
         finding: finding(view, first),
         content: per_workload(&parts, &note),
     })
+}
+
+/// The workloads that are drawn, and a remark where that is not all.
+pub(super) fn columns(view: &MatrixView<'_>) -> (Vec<usize>, &'static str) {
+    affordable(view, (0..view.workloads().len()).filter(|&column| has_curves(view, column)).collect())
 }
 
 /// The points of a row that can be drawn, load rising.
@@ -60,8 +62,13 @@ fn has_curves(view: &MatrixView<'_>, column: usize) -> bool {
     view.compared().any(|row| points(view, row, column).len() >= 2)
 }
 
+/// The rows that are drawn.
+pub(super) fn rows(view: &MatrixView<'_>, column: usize) -> Vec<usize> {
+    few(view, view.compared().filter(|&row| points(view, row, column).len() >= 2))
+}
+
 fn pictures(view: &MatrixView<'_>, column: usize) -> Markup {
-    let rows: Vec<usize> = view.compared().filter(|&row| points(view, row, column).len() >= 2).collect();
+    let rows = rows(view, column);
     let all = || rows.iter().flat_map(|&row| points(view, row, column));
     let y = || axes::times(all().flat_map(|point| [point.p50.median, point.p99.median]));
     let panels = PANELS.map(|(kind, title, pick)| Panel {
@@ -98,22 +105,6 @@ fn curve(view: &MatrixView<'_>, row: usize, column: usize, pick: Pick) -> Curve 
     }
 }
 
-/// Names the load up to which the p99 of a server stays near that of the lightest load.
-fn finding(view: &MatrixView<'_>, column: usize) -> String {
-    let knee = |row: usize| {
-        let points = points(view, row, column);
-        let limit = points.first()?.p99.median * KNEE;
-        let before = points.iter().take_while(|point| point.is_served && point.p99.median <= limit);
-        Some((before.last()?.served_rps, row))
-    };
-    let served = view.compared().filter(|&row| view.series[row].group != Group::Null);
-    let mut knees: Vec<(f64, usize)> = served.filter_map(knee).collect();
-    knees.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let words = |&(rps, row): &(f64, usize)| format!("{}\u{a0}requests/s ({})", rate(rps), view.series[row].label);
-    let what = format!("p99 stays below {KNEE} times its value under the lightest load up to");
-    match knees.as_slice() {
-        [] => String::new(),
-        [only] => format!("{what} {}.", words(only)),
-        [most, .., least] => format!("{what} {} and {}.", words(most), words(least)),
-    }
+fn finding(view: &MatrixView<'_>, column: usize) -> Markup {
+    html! { @if let Some(claim) = claims::kept_up(view, column) { (claim.html()) } }
 }

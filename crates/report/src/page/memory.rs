@@ -1,10 +1,11 @@
 //! Memory per key, and the share of gets that find theirs: a row per server, a column per workload that tells.
 
 use maud::{Markup, html};
-use results::{Figures, Interval, ranks::interval_name};
+use results::{Figures, Interval, Outcome, ranks::interval_name};
 
 use super::section::{Section, scrolling};
 use crate::{
+    claims,
     format::significant,
     markup::bounds,
     matrix_view::{Drawable, MatrixView},
@@ -28,7 +29,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
         id: "memory",
         link: "memory",
         title: "Memory and hits".to_owned(),
-        finding: finding(view),
+        finding: html! { @if let Some(claim) = claims::bytes_per_key(view) { (claim.html()) } },
         content: html! { (scrolling("memory and hits", &table(view, &columns))) (note) },
     })
 }
@@ -40,8 +41,14 @@ fn table(view: &MatrixView<'_>, columns: &[usize]) -> Markup {
         let keys = workload.keys.map_or(String::new(), |keys| format!(", {keys} keys"));
         format!("{}: {unit}{keys}", workload.name)
     };
-    let entries = |row: usize| -> Vec<Option<Markup>> {
-        columns.iter().map(|&column| view.figures(row, column).and_then(entry)).collect()
+    let why_not = |row, column| match view.outcome(row, column) {
+        None => "not selected".to_owned(),
+        Some(Outcome::NotRun { reason }) => format!("n/a: {reason}"),
+        Some(Outcome::Measured(_)) => "n/a: not counted".to_owned(),
+    };
+    let entries = |row: usize| -> Vec<Result<Markup, String>> {
+        let entry = |column| view.figures(row, column).and_then(entry).ok_or_else(|| why_not(row, column));
+        columns.iter().map(|&column| entry(column)).collect()
     };
     let rows = view.compared().map(|row| (row, entries(row)));
     html! {
@@ -52,34 +59,15 @@ fn table(view: &MatrixView<'_>, columns: &[usize]) -> Markup {
             } }
             tbody {
                 "\n"
-                @for (row, entries) in rows.filter(|(_, entries)| entries.iter().any(Option::is_some)) {
+                @for (row, entries) in rows.filter(|(_, entries)| entries.iter().any(Result::is_ok)) {
                     tr {
                         th scope="row" { (view.series[row].label) }
-                        @for entry in entries { td.r { @if let Some(entry) = entry { (entry) } @else { "–" } } }
+                        @for entry in entries { td.r { @match entry { Ok(entry) => (entry), Err(why) => span.m { (why) } } } }
                     }
                     "\n"
                 }
             }
         }
-    }
-}
-
-/// Names the least and the most that a key takes under the first workload that keeps them all.
-fn finding(view: &MatrixView<'_>) -> String {
-    let kept = |row, column| view.figures(row, column)?.bytes_per_key.filter(Drawable::is_drawable);
-    let telling = columns(view).into_iter().find(|&column| view.compared().any(|row| kept(row, column).is_some()));
-    let Some(column) = telling else { return String::new() };
-    let mut rows: Vec<(f64, usize)> =
-        view.compared().filter_map(|row| Some((kept(row, column)?.median, row))).collect();
-    rows.sort_by(|left, right| left.0.total_cmp(&right.0));
-    let workload = &view.workloads()[column];
-    let words =
-        |(bytes, row): &(f64, usize)| format!("{}\u{a0}bytes ({})", significant(*bytes), view.series[*row].label);
-    let what = format!("A 16-byte key with {}\u{a0}bytes takes", workload.body_bytes);
-    match rows.as_slice() {
-        [only] => format!("{what} {}.", words(only)),
-        [least, .., most] => format!("{what} from {} to {}.", words(least), words(most)),
-        [] => String::new(),
     }
 }
 

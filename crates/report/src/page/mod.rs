@@ -3,13 +3,13 @@
 //! Every picture is SVG drawn here, once 740 and once 348 units wide; the style sheet shows one of the two. Pictures
 //! whose data a run does not have are left out.
 
-mod cells;
 mod costs;
 mod cpu_budget;
 mod data;
 mod effects;
 mod environment;
 mod figures;
+mod first_picture;
 mod header;
 mod histogram;
 mod interaction;
@@ -20,7 +20,6 @@ mod overview;
 mod quoted;
 mod section;
 mod timeline;
-mod verdicts;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use results::Report;
@@ -35,7 +34,7 @@ use crate::{
 const CSS: &str = include_str!("page.css");
 const JS: &str = include_str!("page.js");
 
-/// Renders the whole report: an article for each matrix, and one verdict above them where there are several. Never
+/// Renders the whole report: an article for each matrix, and an overview above them where there are several. Never
 /// fails: what cannot be drawn is left out.
 pub fn render(report: &Report) -> String {
     let views = MatrixView::all(&report.matrices);
@@ -54,7 +53,7 @@ pub fn render(report: &Report) -> String {
             body {
                 svg width="0" height="0" aria-hidden="true" class="defs" { (hatch()) } "\n"
                 (PreEscaped(guarded(&body)))
-                script #data type="application/json" { (PreEscaped(data::json(report, &views))) } "\n"
+                script #data type="application/json" { (PreEscaped(data::json(&views))) } "\n"
                 script { "//" (PreEscaped("<![CDATA[")) "\n{\n" (PreEscaped(JS)) "}\n//" (PreEscaped("]]>")) }
             }
         }
@@ -98,7 +97,6 @@ fn article(view: &MatrixView<'_>, all: &[MatrixView<'_>]) -> Markup {
         timeline::section(view),
         histogram::section(view),
         cpu_budget::section(view),
-        cells::section(view),
         Some(figures::section(view)),
         Some(environment::section(view)),
     ]
@@ -109,11 +107,12 @@ fn article(view: &MatrixView<'_>, all: &[MatrixView<'_>]) -> Markup {
     let others: Vec<(String, &str)> =
         others.map(|other| (other.id("top"), other.summary.setup.server.as_str())).collect();
     let links: Vec<(String, &str)> = sections.iter().map(|s| (view.id(s.id), s.link)).collect();
-    let tag = header::tag(view.summary);
     html! {
-        article id=(view.id("top")) data-p=(view.prefix) {
+        article id=(view.id("top")) data-p=(view.prefix) data-server=(view.summary.setup.server) {
             (header::html(view, &links, &others))
-            @for section in &sections { (section.html(view, &tag)) }
+            @for (place, section) in sections.iter().enumerate() {
+                @if place == 0 && others.is_empty() { (section.open(view)) } @else { (section.folded(view)) }
+            }
         }
         "\n"
     }

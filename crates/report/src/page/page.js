@@ -38,10 +38,12 @@
     tip.style.top = (e.clientY - b.height - 12 < 4 ? e.clientY + 16 : e.clientY - b.height - 12) + "px";
   };
   const hush = () => { tip.hidden = true; $(".mark").forEach((m) => m.remove()); };
-  $("[data-t]").forEach((g) => {
-    g.addEventListener("pointermove", (e) => say(e, g.dataset.t));
+  // What a mark says is its label to a screen reader, too.
+  $("[data-t], .cell[aria-label]").forEach((g) => {
+    const words = g.dataset.t ?? g.getAttribute("aria-label");
+    g.addEventListener("pointermove", (e) => say(e, words));
     g.addEventListener("pointerleave", hush);
-    g.addEventListener("focus", () => { const b = g.getBoundingClientRect(); say({ clientX: b.left, clientY: b.top }, g.dataset.t); });
+    g.addEventListener("focus", () => { const b = g.getBoundingClientRect(); say({ clientX: b.left, clientY: b.top }, words); });
     g.addEventListener("blur", hush);
   });
 
@@ -68,10 +70,11 @@
   $("[data-unit]").forEach((b) => b.addEventListener("click", () => { showUnit(b.dataset.unit); choose("u", unit === "auto" ? "" : unit); }));
   restorers.push((get) => showUnit(get("u")));
 
+  const ORDERED = $("article").map((A) => [A.dataset.server, $("[id$=raw] tr", A)]);
   // A matrix: its pictures, its table and its filter.
   $("article").forEach((A, i) => {
     const D = DATA.matrices[i], p = A.dataset.p, own = (name) => document.getElementById(p + name);
-    const figures = (s, w) => D.summary.results.find((r) => r.cell === D.cells[s] && r.workload === D.workloads[w])?.outcome.measured;
+    const figures = (s, w) => D.results.find((r) => r.cell === D.cells[s] && r.workload === D.workloads[w])?.figures;
     // Read-outs: nearest point of a curve, or the words of a mark.
     const percentile = (x) => "p" + +(100 * (1 - 1 / x)).toPrecision(x > 900 ? 4 : 3);
     const rate = (v) => (v >= 1e6 ? +(v / 1e6).toPrecision(3) + " M/s" : v >= 1e3 ? +(v / 1e3).toPrecision(3) + " k/s" : +v.toPrecision(3) + "/s");
@@ -91,13 +94,13 @@
         (m, s, x, y) => `${D.label[s]}: ${rate(x)}, p50 ${time(y)}`],
       load99: [(m) => each(m.w, (r) => r?.sweep?.map((q) => [q.served_rps, q.p99.median])),
         (m, s, x, y) => `${D.label[s]}: ${rate(x)}, p99 ${time(y)}`],
-      rate: [(m) => each(m.w, (r) => r?.further.windows?.map((q) => [q.s, q.rps])),
+      rate: [(m) => each(m.w, (r) => r?.windows?.map((q) => [q.s, q.rps])),
         (m, s, x, y) => `${D.label[s]}: at ${x.toFixed(1)} s ${rate(y)}`],
-      p99: [(m) => each(m.w, (r) => r?.further.windows?.map((q) => [q.s, q.p99_us])),
+      p99: [(m) => each(m.w, (r) => r?.windows?.map((q) => [q.s, q.p99_us])),
         (m, s, x, y) => `${D.label[s]}: at ${x.toFixed(1)} s p99 ${time(y)}`],
-      errors: [(m) => each(m.w, (r) => r?.further.windows?.map((q) => [q.s, q.errors_rps ?? 0])),
+      errors: [(m) => each(m.w, (r) => r?.windows?.map((q) => [q.s, q.errors_rps ?? 0])),
         (m, s, x, y) => `${D.label[s]}: at ${x.toFixed(1)} s ${rate(y)} failed`],
-      lag: [(m) => each(m.w, (r) => r?.further.windows?.map((q) => [q.s, q.lag_us ?? 0])),
+      lag: [(m) => each(m.w, (r) => r?.windows?.map((q) => [q.s, q.lag_us ?? 0])),
         (m, s, x, y) => `${D.label[s]}: at ${x.toFixed(1)} s the generator was ${time(y)} late`],
     };
     const hidden = new Set();
@@ -161,9 +164,9 @@
       const i = order === "" ? -1 : Math.abs(parseInt(order)), up = !order.startsWith("-");
       columns.forEach((th, k) => (k === i ? th.setAttribute("aria-sort", up ? "ascending" : "descending") : th.removeAttribute("aria-sort")));
       table.classList.toggle("sorted", i >= 0);
-      const v = (r) => { const c = r.cells[i]; return !c || c.colSpan > 1 ? null : c.dataset.v ? +c.dataset.v : c.textContent; };
+      const v = (r) => { const c = r.cells[i]; if (!c || c.colSpan > 1) return null; const n = parseFloat(c.textContent.replaceAll(",", "")); return i < 3 || Number.isNaN(n) ? c.textContent : n; };
       const compare = (a, b) => {
-        const [x, y] = [v(a), v(b)], known = (q) => q !== null && q !== "–";
+        const [x, y] = [v(a), v(b)], known = (q) => q !== null && q !== "n/a";
         if (!known(x) || !known(y)) return known(y) - known(x);
         return (typeof x === "number" && typeof y === "number" ? x - y : `${x}`.localeCompare(`${y}`)) * (up ? 1 : -1);
       };
@@ -179,16 +182,13 @@
     // Filter: every word must occur in the label, the id, a level or the workload of a cell. “key=level” is a word, too.
     const bar = own("filterbar"), input = own("filter"), count = own("fcount");
     const texts = Object.fromEntries(Object.entries(D.cells).map(([s, id]) => {
-      const { label, factors } = D.summary.setup.cells.find((c) => c.id === id);
-      return [s, [label, id, ...Object.entries(factors).map((f) => f.join("="))].join("\n")];
+      return [s, [D.label[s], id, ...D.levels[s]].join("\n")];
     }));
     const apply = () => {
       const words = input.value.toLowerCase().split(/\s+/);
       const keep = (s, w) => { const text = `${texts[s]}\n${w}`.toLowerCase(); return words.every((word) => text.includes(word)); };
       let shown = 0;
-      drawn.forEach((r) => { const k = keep(r.dataset.r, r.dataset.wn); r.classList.toggle("off", !k); shown += k; });
-      $(".cells details", A).forEach((d) => d.classList.toggle("off", !keep(d.dataset.r, d.dataset.wn)));
-      $(".cells", A).forEach((d) => d.classList.toggle("off", !d.querySelector("details:not(.off)")));
+      drawn.forEach((r) => { const k = keep(r.id.split("-").at(-2), r.cells[1].textContent); r.classList.toggle("off", !k); shown += k; });
       $(".row .cell", A).forEach((c) => c.classList.toggle("dim", !keep(c.closest(".row").dataset.r, D.workloads[c.dataset.w])));
       $(".row", A).forEach((r) => r.classList.toggle("none", !r.querySelector(".cell:not(.dim)")));
       heads.forEach((h) => h.classList.toggle("none", !$(`.cell[data-w="${h.dataset.w}"]:not(.dim)`, h.ownerSVGElement).length));
@@ -199,11 +199,13 @@
     restorers.push((get) => { if (get(p + "f") !== input.value.trim()) input.value = get(p + "f"); apply(); });
   });
 
-  // A cell's section may be folded: not every browser opens what it is led to.
+  // A section may be folded: not every browser opens what it is led to.
   const unfold = () => {
     if (location.hash.includes("=")) return restore();
-    const target = document.getElementById(location.hash.slice(1)), folded = target?.closest("details");
-    if (folded && !folded.open) { folded.open = true; target.scrollIntoView(); }
+    const target = document.getElementById(location.hash.slice(1));
+    let wasFolded = false;
+    for (let d = target?.closest("details"); d; d = d.parentElement.closest("details")) { wasFolded ||= !d.open; d.open = true; }
+    if (wasFolded) target.scrollIntoView();
   };
   addEventListener("hashchange", unfold);
   restore();
@@ -216,6 +218,8 @@
     a.href = URL.createObjectURL(new Blob([text], { type }));
     document.getElementById("dl").append(a, " ");
   };
-  save("Save them as JSON.", "summary.json", "application/json", JSON.stringify(DATA.matrices.map((m) => m.summary), null, 1));
-  save("Save the table as CSV.", "summary.csv", "text/csv", DATA.csv);
+  // The tables as they were drawn, every server's below the other.
+  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const lines = ORDERED.flatMap(([server, rows]) => rows.map((r) => [server, ...[...r.cells].map((c) => c.textContent.trim())].map(quoted).join(",")));
+  save("Save the table of all figures as CSV.", "figures.csv", "text/csv", lines.join("\n") + "\n");
 })();

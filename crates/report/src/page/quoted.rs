@@ -7,7 +7,7 @@ use crate::{matrix_view::MatrixView, text::quoted_figures::quoted_figures};
 
 pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
     let quoted = quoted_figures(view.summary)?;
-    let entries = quoted.entries(|cell| view.label(&cell.id).to_owned());
+    let entries = quoted.entries(|cell| cell.label.clone());
     let (head, rows) = entries.split_first()?;
     let table = html! {
         table {
@@ -22,7 +22,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
         id: "quoted",
         link: "the original",
         title: "Beside what the original printed".to_owned(),
-        finding: "Measured elsewhere and by others: an order to compare, no ratio.".to_owned(),
+        finding: html! { "Measured elsewhere and by others: an order to compare, no ratio." },
         content: html! {
             (scrolling("quoted figures beside ours", &table)) p.small.note { (quoted.sources()) }
         },

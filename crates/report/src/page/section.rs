@@ -1,11 +1,14 @@
-//! One section of a matrix's page: a heading, a sentence with the finding, and pictures or a table.
+//! One section of a matrix's page: a heading, a sentence with the finding, and pictures or a table. All but the first are
+//! folded.
 
 use maud::{Markup, html};
 
 use crate::matrix_view::{MatrixView, is_open};
 
-/// Cells beyond which only the first workload of the large pictures is drawn, so that the file stays small.
-const CELLS_MAX: usize = 80;
+/// Cells up to which the large pictures are drawn of more than one workload, so that the file stays small.
+const CELLS_MAX: usize = 30;
+/// Curves of a picture, and panels of one; more cannot be told apart.
+const ROWS_MAX: usize = 7;
 
 pub(super) struct Section {
     pub(super) id: &'static str,
@@ -13,17 +16,30 @@ pub(super) struct Section {
     pub(super) link: &'static str,
     pub(super) title: String,
     /// Sentence below the heading; empty where there is nothing to find.
-    pub(super) finding: String,
+    pub(super) finding: Markup,
     pub(super) content: Markup,
 }
 
 impl Section {
-    /// `tag`: a warning beside every heading.
-    pub(super) fn html(&self, view: &MatrixView<'_>, tag: &Markup) -> Markup {
+    /// Writes a section that opens by a click, or by a link to it: the id is inside, and a browser that is led to it opens
+    /// what is around it, with scripts or without.
+    pub(super) fn folded(&self, view: &MatrixView<'_>) -> Markup {
+        html! {
+            section.fold {
+                details {
+                    summary { h2 { (self.title) } span.find { (self.finding) } }
+                    div id=(view.id(self.id)) { (self.content) }
+                }
+            }
+            "\n"
+        }
+    }
+
+    pub(super) fn open(&self, view: &MatrixView<'_>) -> Markup {
         html! {
             section id=(view.id(self.id)) {
-                h2 { (self.title) (tag) }
-                @if !self.finding.is_empty() { p.find { (self.finding) } }
+                h2 { (self.title) }
+                @if !self.finding.0.is_empty() { p.find { (self.finding) } }
                 (self.content)
             }
             "\n"
@@ -44,7 +60,7 @@ pub(super) fn scrolling(label: &str, table: &Markup) -> Markup {
 /// The pictures of one workload.
 pub(super) struct WorkloadPart {
     pub(super) name: String,
-    pub(super) finding: String,
+    pub(super) finding: Markup,
     pub(super) pictures: Markup,
 }
 
@@ -56,7 +72,7 @@ pub(super) fn per_workload(parts: &[WorkloadPart], note: &Markup) -> Markup {
                 h3 { (part.name) }
                 (figure(&part.pictures, note))
             } @else {
-                details { summary { (part.name) } (figure(&part.pictures, &html! { (part.finding) })) }
+                details { summary { (part.name) } (figure(&part.pictures, &part.finding)) }
                 "\n"
             }
         }
@@ -76,5 +92,26 @@ pub(super) fn affordable(view: &MatrixView<'_>, mut columns: Vec<usize>) -> (Vec
         return (columns, "");
     }
     columns.truncate(1);
-    (columns, " Of so many cells only one workload is drawn; the data have all.")
+    (columns, " Of so many cells only one workload is drawn; summary.json has all.")
+}
+
+/// A remark where [`few`] may leave out some.
+pub(super) fn few_remark(view: &MatrixView<'_>) -> String {
+    match view.compared().count() > ROWS_MAX {
+        true => format!(" At most {ROWS_MAX} cells are drawn: the first of the matrix, and the reference."),
+        false => String::new(),
+    }
+}
+
+/// The rows to draw as curves, of those that have some.
+pub(super) fn few(view: &MatrixView<'_>, rows: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut rows: Vec<usize> = rows.collect();
+    let reference = rows.iter().copied().find(|&row| Some(row) == view.reference);
+    let last = rows.get(ROWS_MAX - 1).copied();
+    rows.truncate(ROWS_MAX);
+    if let (Some(reference), Some(_)) = (reference.filter(|row| !rows.contains(row)), last) {
+        rows.pop();
+        rows.push(reference);
+    }
+    rows
 }

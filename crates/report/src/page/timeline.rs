@@ -4,9 +4,8 @@
 use maud::{Markup, html};
 use results::WindowPoint;
 
-use super::section::{Section, WorkloadPart, affordable, per_workload};
+use super::section::{Section, WorkloadPart, affordable, few, few_remark, per_workload};
 use crate::{
-    format::floor,
     matrix_view::{Drawable, MatrixView},
     picture::{
         axes,
@@ -18,14 +17,13 @@ use crate::{
 type Pick = fn(&WindowPoint) -> Option<f64>;
 
 pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
-    let columns = (0..view.workloads().len()).filter(|&column| has_curves(view, column)).collect();
-    let (columns, rest) = affordable(view, columns);
-    let first = *columns.first()?;
+    let (columns, rest) = columns(view);
+    columns.first()?;
     let parts: Vec<_> = columns
         .iter()
         .map(|&column| WorkloadPart {
             name: view.workloads()[column].name.clone(),
-            finding: finding(view, column),
+            finding: Markup::default(),
             pictures: pictures(view, column),
         })
         .collect();
@@ -33,15 +31,20 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
         "Windows of 100\u{a0}ms over all visits: medians, and of failures the mean. Shaded: warm-up, which is in no other "
         "figure; of visits that warmed up for different times the end that all have. A line that rises or falls through "
         "the slice was not steady yet. Where nothing failed, and where no schedule could be late, there is no panel."
-        (rest)
+        (rest) (few_remark(view))
     };
     Some(Section {
         id: "within",
         link: "within a visit",
         title: "Within a visit".to_owned(),
-        finding: finding(view, first),
+        finding: Markup::default(),
         content: per_workload(&parts, &note),
     })
+}
+
+/// The workloads that are drawn, and a remark where that is not all.
+pub(super) fn columns(view: &MatrixView<'_>) -> (Vec<usize>, &'static str) {
+    affordable(view, (0..view.workloads().len()).filter(|&column| has_curves(view, column)).collect())
 }
 
 fn windows<'a>(view: &MatrixView<'a>, row: usize, column: usize) -> Vec<&'a WindowPoint> {
@@ -55,8 +58,13 @@ fn has_curves(view: &MatrixView<'_>, column: usize) -> bool {
     view.compared().any(|row| windows(view, row, column).len() >= 2)
 }
 
+/// The rows that are drawn.
+pub(super) fn rows(view: &MatrixView<'_>, column: usize) -> Vec<usize> {
+    few(view, view.compared().filter(|&row| windows(view, row, column).len() >= 2))
+}
+
 fn pictures(view: &MatrixView<'_>, column: usize) -> Markup {
-    let rows: Vec<usize> = view.compared().filter(|&row| windows(view, row, column).len() >= 2).collect();
+    let rows = rows(view, column);
     let all = || rows.iter().flat_map(|&row| windows(view, row, column));
     let begin = all().map(|window| window.s).fold(0.0, f64::min);
     let end = all().map(|window| window.s).fold(0.0, f64::max);
@@ -103,30 +111,5 @@ fn curve(view: &MatrixView<'_>, row: usize, column: usize, pick: Pick) -> Curve 
         is_reference: series.is_reference,
         points: points.filter(|(_, value)| value.is_finite()).collect(),
         marks: Vec::new(),
-    }
-}
-
-/// Names the reach of the measured windows about their middle, of the steadiest and of the least steady server.
-fn finding(view: &MatrixView<'_>, column: usize) -> String {
-    let reach = |row: usize| {
-        let mut rates: Vec<f64> =
-            windows(view, row, column).iter().filter(|window| window.s >= 0.0).map(|window| window.rps).collect();
-        rates.sort_by(f64::total_cmp);
-        let (low, high) = (*rates.first()?, *rates.last()?);
-        Some(((high - low) / 2.0 / rates[rates.len() / 2], row))
-    };
-    let mut reaches: Vec<(f64, usize)> = view.compared().filter_map(reach).collect();
-    reaches.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let name = |row: usize| &view.series[row].label;
-    match reaches.as_slice() {
-        [] => String::new(),
-        [(only, row)] => format!("The windows of {} lie within {} of their middle.", name(*row), floor(*only)),
-        [(least, steady), .., (most, unsteady)] => format!(
-            "The windows of a visit lie within {} ({}) to {} ({}) of their middle.",
-            floor(*least),
-            name(*steady),
-            floor(*most),
-            name(*unsteady)
-        ),
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use maud::{Markup, html};
-use results::{Flag, Outcome, Ratio};
+use results::{Difference, Flag, Noise, Outcome, Ratio, words};
 
 use super::{
     row_labels::{gutter, more_height},
@@ -11,14 +11,12 @@ use super::{
     svg::{Anchor, Canvas, Drawing, Rect, Width, fit, picture, text_width},
 };
 use crate::{
-    format::{compact, floor, ratio, ratio_exact, significant, thousands},
+    format::{compact, count, significant, thousands},
     matrix_view::{MatrixView, is_compared, offered_rps},
 };
 
 /// Columns that fit side by side on a phone; more workloads make a second picture below the first.
 const COLUMNS_MAX: usize = 5;
-/// Room between our servers, the peers and the floor.
-const GROUP_GAP: f64 = 8.0;
 /// Beside a column's head, and from line to line in it.
 const HEAD_GAP: f64 = 8.0;
 const HEAD_LEADING: f64 = 15.5;
@@ -50,8 +48,9 @@ pub(crate) fn pictures(view: &MatrixView<'_>) -> Markup {
     let one = |(part, columns): (usize, &Range<usize>)| {
         let rows = rows(view, columns).count();
         let description = format!(
-            "Table of ratios: {rows} servers by {} workloads. The same numbers are in the table below.",
-            columns.len()
+            "Table of ratios: {} under {}. The same numbers are in the table below.",
+            count(rows, "cell"),
+            count(columns.len(), "workload")
         );
         picture(&view.id(format_args!("heat{part}")), &title, &description, |width| {
             HeatMap::new(view, columns.clone(), width).draw(part + 1 == parts.len())
@@ -124,13 +123,7 @@ impl<'a> HeatMap<'a> {
         let (top, row_height) = (self.head.to_string(), self.row_height.to_string());
         let mut y = self.head;
         canvas.group(&[("class", "rows"), ("data-top", &top), ("data-rh", &row_height)], |canvas| {
-            let mut group = Group::Ours;
             for row in self.rows() {
-                let next = self.view.series[row].group;
-                if next != group {
-                    y += GROUP_GAP;
-                    group = next;
-                }
                 self.row(canvas, row, y);
                 y += self.row_height;
             }
@@ -149,7 +142,7 @@ impl<'a> HeatMap<'a> {
         let local = column - self.columns.start;
         let left = self.gutter + local as f64 * self.column_width;
         let middle = left + self.column_width / 2.0;
-        let noise = self.view.noise(&workload.name).map(|n| floor(n.cpu_floor_percent / 100.0));
+        let noise = self.view.noise(&workload.name).map(Noise::cpu_floor_in_words);
         let load = offered_rps(workload);
         let lines: Vec<String> = match self.width {
             Width::Wide => {
@@ -188,7 +181,11 @@ impl<'a> HeatMap<'a> {
         let series = &self.view.series[row];
         let ratios: Vec<String> = self.columns.clone().map(|c| self.sort_key(row, c)).collect();
         let (ratios, place) = (ratios.join(","), format!("translate(0 {y})"));
-        let class = if series.is_reference { "b" } else { "" };
+        let class = match series.group {
+            _ if series.is_reference => "b",
+            Group::Ours => "",
+            Group::Peer | Group::Null => "i",
+        };
         canvas.group(
             &[("class", "row"), ("data-r", &series.id), ("data-v", &ratios), ("transform", &place)],
             |canvas| {
@@ -208,27 +205,36 @@ impl<'a> HeatMap<'a> {
         let Some(outcome) = self.view.outcome(row, column) else { return };
         let left = self.gutter + (column - self.columns.start) as f64 * self.column_width;
         let area = Rect::new(left + 1.5, 0.0, self.column_width - 3.0, self.row_height - 3.0);
-        let (words, index) = (self.read_out(row, column), column.to_string());
+        let (words, index) = (self.view.read_out(row, column), column.to_string());
         let link = format!("#{}", self.view.cell_id(row, column));
-        let attributes = [
-            ("href", link.as_str()),
-            ("class", "cell"),
-            ("data-w", &index),
-            ("data-t", &words),
-            ("aria-label", &words),
-        ];
+        let attributes = [("href", link.as_str()), ("class", "cell"), ("data-w", &index), ("aria-label", &words)];
         let letters = self.letters(row, column);
         // On a phone the figure makes room for the letters.
         let letters_width = self.width.pick(0.0, letters.chars().count() as f64 * 8.0);
-        let (element, attributes) = if self.is_linked { ("a", &attributes[..]) } else { ("g", &attributes[1..2]) };
-        canvas.element(element, attributes, |canvas| match (outcome, self.view.ratio(row, column)) {
-            (Outcome::NotRun { reason }, _) => self.missing(canvas, area, &format!("n/a: {reason}")),
-            (Outcome::Measured(_), None) => self.missing(canvas, area, "no server CPU"),
-            (Outcome::Measured(_), Some(_)) if self.view.series[row].is_reference => {
-                self.reference(canvas, area, (row, column), letters_width);
+        let (element, attributes) = match self.is_linked {
+            // On a phone nothing points: the row of the table says it.
+            true if self.width.is_narrow() => ("a", &attributes[..3]),
+            true => ("a", &attributes[..]),
+            false => ("g", &attributes[1..2]),
+        };
+        let cost = self.view.cpu(row, column).map(|cpu| cpu.median);
+        let is_doubtful = self.view.is_doubtful(row, column);
+        canvas.element(element, attributes, |canvas| match (outcome, self.view.ratio(row, column), cost) {
+            (Outcome::NotRun { reason }, ..) => self.missing(canvas, area, &format!("n/a: {reason}")),
+            (Outcome::Measured(_), _, None) => {
+                self.hatch(canvas, area, is_doubtful);
+                self.missing(canvas, area, "n/a: no server CPU");
             }
-            (Outcome::Measured(_), Some(ratio)) => {
-                self.tinted(canvas, area, &ratio, self.view.is_doubtful(row, column), letters_width);
+            (Outcome::Measured(_), _, Some(cost)) if self.view.series[row].is_reference => {
+                self.reference(canvas, area, cost, is_doubtful, letters_width);
+            }
+            // Nothing to divide by: its own microseconds.
+            (Outcome::Measured(_), None, Some(cost)) => {
+                self.hatch(canvas, area, is_doubtful);
+                self.missing(canvas, area, &format!("{}\u{a0}µs", significant(cost)));
+            }
+            (Outcome::Measured(_), Some(ratio), _) => {
+                self.ratio(canvas, area, (&ratio, self.view.difference(row, column)), is_doubtful, letters_width);
             }
         });
         if !letters.is_empty() {
@@ -236,48 +242,66 @@ impl<'a> HeatMap<'a> {
         }
     }
 
+    fn hatch(&self, canvas: &mut Canvas, area: Rect, is_doubtful: bool) {
+        if is_doubtful {
+            canvas.rect_with(area, "flagged", &[("fill", "url(#hatch)")]);
+        }
+    }
+
     fn missing(&self, canvas: &mut Canvas, area: Rect, reason: &str) {
         canvas.rect(area, "na");
         let words = match self.width {
-            Width::Wide => fit(reason, 10.5, area.width - 6.0),
-            Width::Narrow => "n/a".to_owned(),
+            Width::Narrow if reason.starts_with("n/a") => "n/a".to_owned(),
+            Width::Wide | Width::Narrow => fit(reason, 10.5, area.width - 4.0),
         };
         canvas.text(area.x + area.width / 2.0, self.row_height / 2.0 + 3.0, "s m", Anchor::Middle, &words);
     }
 
     /// The reference prints its own cost: everything else in the column is a multiple of it.
-    fn reference(&self, canvas: &mut Canvas, area: Rect, (row, column): (usize, usize), letters_width: f64) {
+    fn reference(&self, canvas: &mut Canvas, area: Rect, cost: f64, is_doubtful: bool, letters_width: f64) {
         canvas.rect(area, "ref");
-        if self.view.is_doubtful(row, column) {
-            canvas.rect_with(area, "flagged", &[("fill", "url(#hatch)")]);
-        }
-        let cost = self.view.cpu(row, column).map_or_else(|| "1".to_owned(), |cpu| significant(cpu.median));
+        self.hatch(canvas, area, is_doubtful);
+        let cost = significant(cost);
         let words = self.width.pick(format!("{cost}\u{a0}µs"), cost);
         let middle = area.x + (area.width - letters_width) / 2.0;
         canvas.text(middle, self.row_height / 2.0 + 4.0, "t num b", Anchor::Middle, &words);
     }
 
-    fn tinted(&self, canvas: &mut Canvas, area: Rect, value: &Ratio, is_doubtful: bool, letters_width: f64) {
-        canvas.rect(area, "paper");
-        if value.differs {
-            canvas.rect_with(area, tint(value.median), &[("fill-opacity", &opacity(value.median))]);
-        } else {
-            canvas.rect(area, "neutral");
+    /// A ratio with a tint where a difference is claimed.
+    fn ratio(
+        &self,
+        canvas: &mut Canvas,
+        area: Rect,
+        (value, difference): (&Ratio, Option<Difference>),
+        is_doubtful: bool,
+        letters_width: f64,
+    ) {
+        match difference {
+            Some(_) => canvas.rect_with(area, tint(value.median), &[("fill-opacity", &opacity(value.median))]),
+            None => canvas.rect(area, "neutral"),
         }
-        if is_doubtful {
-            canvas.rect_with(area, "flagged", &[("fill", "url(#hatch)")]);
-        }
-        let class = if value.differs { "t num" } else { "t num m" };
+        self.hatch(canvas, area, is_doubtful);
+        let class = if difference.is_some() { "t num" } else { "t num m" };
         let baseline = self.row_height / 2.0 + 4.0;
         let (left, width) = (area.x - 1.5, self.column_width);
-        let interval = format!("{}–{}", ratio(value.lo), ratio(value.hi));
-        if text_width(&interval, 11.0) <= width * 0.55 - 6.0 {
-            canvas.text(left + width * 0.39, baseline, class, Anchor::End, &ratio(value.median));
-            canvas.text(left + width * 0.45, baseline - 0.5, "s num soft", Anchor::Start, &interval);
-        } else {
-            let middle = left + (width - letters_width) / 2.0;
-            canvas.text(middle, baseline - 1.0, class, Anchor::Middle, &ratio(value.median));
+        let interval = words::ratio_interval(value.lo, value.hi);
+        let figure = self.width.pick(words::times(value.median), words::ratio(value.median));
+        let (figure_width, interval_width) = (text_width(&figure, 12.5), text_width(&interval, 11.0));
+        let total = figure_width + interval_width + 5.0;
+        if total <= width - 5.0 {
+            let end = left + (width - total) / 2.0 + figure_width;
+            canvas.text(end, baseline, class, Anchor::End, &figure);
+            canvas.text(end + 5.0, baseline - 0.5, "s num soft", Anchor::Start, &interval);
+            return;
         }
+        let middle = left + (width - letters_width) / 2.0;
+        if text_width(&interval, 10.5) > width - 3.0 {
+            // On a phone the row of the table has it.
+            canvas.text(middle, baseline - 1.0, class, Anchor::Middle, &figure);
+            return;
+        }
+        canvas.text(middle, baseline - 6.0, class, Anchor::Middle, &figure);
+        canvas.text(middle, baseline + 7.0, "xs num soft", Anchor::Middle, &interval);
     }
 
     /// The letters of the cell's flags; on a phone two places at most, `a+` for more.
@@ -291,27 +315,11 @@ impl<'a> HeatMap<'a> {
         }
     }
 
-    fn read_out(&self, row: usize, column: usize) -> String {
-        let (label, workload) = (&self.view.series[row].label, &self.view.workloads()[column].name);
-        let place = format!("{label}, {workload}");
-        if let Some(Outcome::NotRun { reason }) = self.view.outcome(row, column) {
-            return format!("{place}: not run, {reason}");
-        }
-        let flags: Vec<&str> = self.view.flags(row, column).iter().map(|(flag, _)| flag.name()).collect();
-        let flags = if flags.is_empty() { String::new() } else { format!("; flagged {}", flags.join(", ")) };
-        let cost =
-            self.view.cpu(row, column).map_or(String::new(), |c| format!("{} µs per request", significant(c.median)));
-        let Some(value) = self.view.ratio(row, column) else { return format!("{place}: no server CPU{flags}") };
-        if self.view.series[row].is_reference {
-            return format!("{place}: {cost}{flags}");
-        }
-        let seen = if value.differs { "differs" } else { "no difference seen" };
-        let [median, lo, hi] = [value.median, value.lo, value.hi].map(ratio_exact);
-        format!("{place}: {median} × {} [{lo}, {hi}]; {cost}; {seen}{flags}", self.view.reference_label())
-    }
-
     /// A strip of the colour scale in ratio units. Returns the y below it.
     fn legend(&self, canvas: &mut Canvas, y: f64) -> f64 {
+        if !self.view.is_ranked() {
+            return y - 8.0;
+        }
         let room = self.width.units() - self.gutter - text_width(MORE_EXPENSIVE, 10.5) - 6.0;
         let step = (room / LEGEND.len() as f64).min(self.width.pick(36.0, 27.0));
         let left = self.gutter;
@@ -323,12 +331,12 @@ impl<'a> HeatMap<'a> {
             } else {
                 canvas.rect_with(area, tint(value), &[("fill-opacity", &opacity(value))]);
             }
-            canvas.text(x + step / 2.0 - 1.0, y + 21.0, "xs m", Anchor::Middle, &format!("{value}"));
+            canvas.text(x + step / 2.0 - 1.0, y + 21.0, "xs m", Anchor::Middle, &format!("{value}×"));
         }
         canvas.text(left - 10.0, y + 8.0, "xs m", Anchor::End, "cheaper");
         let end = left + LEGEND.len() as f64 * step + 4.0;
         canvas.text(end, y + 8.0, "xs m", Anchor::Start, MORE_EXPENSIVE);
-        let words = "a flag casts doubt, see below";
+        let words = "in doubt";
         let place = self.width.units() - text_width(words, 10.5) - 32.0;
         if !self.letters.is_empty() && place > end + text_width(MORE_EXPENSIVE, 10.5) + 12.0 {
             let area = Rect::new(place, y, 20.0, 9.0);

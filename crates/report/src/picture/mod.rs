@@ -8,3 +8,4 @@ pub(crate) mod row_labels;
 pub(crate) mod series;
 pub(crate) mod standalone;
 pub(crate) mod svg;
+pub(crate) mod whiskers;

@@ -174,7 +174,9 @@ impl Canvas {
     pub(crate) fn rect_with(&mut self, rect: Rect, class: &str, more: &[(&str, &str)]) {
         let [x, y, width, height] = [rect.x, rect.y, rect.width.max(0.0), rect.height.max(0.0)].map(number);
         let attributes = [("x", &*x), ("y", &y), ("width", &width), ("height", &height), ("class", class)];
-        self.empty("rect", &attributes, more);
+        // What is at 0 need not say so.
+        let from = if y == "0" { &[&attributes[..1], &attributes[2..]].concat() } else { &attributes[..] };
+        self.empty("rect", from, more);
     }
 
     /// Draws a line through `points`; nothing where there are fewer than two.

@@ -2,10 +2,18 @@
 
 use std::fmt::Write as _;
 
-use results::{Arrivals, Figures, Report, Role, Summary, Workload};
+use results::{Figures, Report, Role, Summary, Workload, ranks::interval_name};
 
-use super::{names::name, quoted_figures::quoted_figures};
-use crate::format::{compact_digits, short, significant};
+use super::{
+    entries::{Reasons, entry, marks},
+    names::name,
+    quoted_figures::quoted_figures,
+};
+use crate::{
+    claims,
+    format::{count, short},
+    matrix_view::MatrixView,
+};
 
 /// Writes one or two tables per matrix.
 pub fn markdown(report: &Report) -> String {
@@ -18,32 +26,41 @@ pub fn markdown(report: &Report) -> String {
     text
 }
 
-/// Server CPU per request and, in brackets, throughput, or the open loop's p99.
+/// Server CPU per request beside the reference and throughput, or the open loop's p99.
 fn costs(summary: &Summary, text: &mut String) {
-    let setup = &summary.setup;
+    let (setup, view) = (&summary.setup, MatrixView::alone(summary));
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "## {}\n\nServer CPU per request in µs, in brackets verified requests per second (open loop: p99 of the response time). \
-         Medians of {} blocks of {} s slices; `{}`, {}.\n",
+        "## {}\n\n{}\n\nServer CPU per request as a multiple (×) of `{}`'s, with the {}; of `{}` itself in µs. Below it verified \
+         requests per second (open loop: p99 of the response time).{} Medians of {}, {} s slices; `{}`, {}.\n",
         setup.server,
-        setup.blocks,
+        claims::headline(&view).text(),
+        view.reference_label(),
+        interval_name(setup.blocks),
+        view.reference_label(),
+        marks(&view),
+        count(setup.blocks as usize, "block"),
         short(setup.slice_s),
         setup.command,
         setup.created_utc
     );
-    if setup.quick {
-        text.push_str("Quick: no ranking.\n\n");
+    for claim in claims::stamps(std::slice::from_ref(&view)) {
+        let _ = writeln!(text, "{}\n", claim.text());
     }
-    table(
-        summary,
-        &setup.workloads.iter().filter(|workload| !workload.is_load_sweep()).collect::<Vec<_>>(),
-        text,
-        cost,
-    );
-    let measured = summary.noise.iter().filter(|noise| noise.cpu_aa.is_some());
-    let floors = measured.map(|noise| format!("{} {}", noise.workload, noise.cpu_floor_in_words()));
-    let _ = writeln!(text, "\nNoise floor (A/A): {}.\n", floors.collect::<Vec<_>>().join(", "));
+    let columns: Vec<usize> =
+        (0..view.workloads().len()).filter(|&column| !view.workloads()[column].is_load_sweep()).collect();
+    let mut reasons = Reasons::default();
+    let heads = columns.iter().map(|&column| &view.workloads()[column].short).map(|[a, b]| format!(" {a}, {b} |"));
+    let _ = writeln!(text, "| |{}\n|---|{}", heads.collect::<String>(), "---|".repeat(columns.len()));
+    for row in view.compared() {
+        let entries: Vec<String> = columns.iter().map(|&column| entry(&view, row, column, &mut reasons)).collect();
+        let _ = writeln!(text, "| {} | {} |", name(&view.cells()[row]), entries.join(" | "));
+    }
+    let floors = columns.iter().filter_map(|&column| view.noise(&view.workloads()[column].name));
+    let floors: Vec<String> =
+        floors.map(|noise| format!("{} {}", noise.workload, noise.cpu_floor_in_words())).collect();
+    let _ = writeln!(text, "\n{}Noise floor (A/A): {}.\n", reasons.words(), floors.join(", "));
 }
 
 /// Memory per key and hit ratios, where there are some.
@@ -59,35 +76,22 @@ fn keeping(summary: &Summary, text: &mut String) {
     text.push_str(
         "Resident bytes that a key and its value add; where keys are evicted, the share of gets that hit.\n\n",
     );
-    table(summary, &workloads, text, |_, figures| keep(figures));
+    table(summary, &workloads, text);
     text.push('\n');
 }
 
-type Entry = fn(&Workload, &Figures) -> Option<String>;
-
-fn table(summary: &Summary, workloads: &[&Workload], text: &mut String, entry: Entry) {
+fn table(summary: &Summary, workloads: &[&Workload], text: &mut String) {
     let heads = workloads.iter().map(|workload| format!(" {}, {} |", workload.short[0], workload.short[1]));
     let _ = writeln!(text, "| |{}", heads.collect::<String>());
     let _ = writeln!(text, "|---|{}", "---|".repeat(workloads.len()));
     for cell in summary.setup.cells.iter().filter(|cell| cell.role != Role::Control) {
-        let entries: Vec<Option<String>> = (workloads.iter())
-            .map(|workload| summary.figures(&cell.id, &workload.name).and_then(|figures| entry(workload, figures)))
-            .collect();
+        let entries: Vec<Option<String>> =
+            (workloads.iter()).map(|workload| summary.figures(&cell.id, &workload.name).and_then(keep)).collect();
         if entries.iter().any(Option::is_some) {
-            let entries = entries.into_iter().map(|entry| format!(" {} |", entry.unwrap_or_default()));
+            let entries = entries.into_iter().map(|entry| format!(" {} |", entry.unwrap_or_else(|| "n/a".to_owned())));
             let _ = writeln!(text, "| {} |{}", name(cell), entries.collect::<String>());
         }
     }
-}
-
-fn cost(workload: &Workload, figures: &Figures) -> Option<String> {
-    let cpu = significant(figures.cpu_us?.median);
-    let p99 = figures.response.as_ref().map(|response| format!("p99 {} µs", significant(response.p99.median)));
-    let beside = match workload.arrivals {
-        Arrivals::Closed | Arrivals::LoadSweep => Some(compact_digits(figures.throughput_rps.median)),
-        Arrivals::Open { .. } => p99,
-    };
-    Some(beside.map_or_else(|| cpu.clone(), |beside| format!("{cpu} ({beside})")))
 }
 
 fn keep(figures: &Figures) -> Option<String> {

@@ -1,6 +1,7 @@
 //! Results as plain text: Markdown, CSV, tables for a terminal, and the published results pages.
 
 pub(crate) mod csv;
+mod entries;
 pub(crate) mod markdown;
 pub(crate) mod names;
 pub(crate) mod quoted_figures;

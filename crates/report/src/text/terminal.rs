@@ -2,33 +2,41 @@
 
 use std::fmt::Write as _;
 
-use results::{Flag, Noise, Outcome, Role, Summary, Workload};
+use results::{Figures, Flag, Noise, Outcome, Role, Summary, words::times};
 
-use crate::format::significant;
+use crate::{claims, format::significant, matrix_view::MatrixView};
 
-/// Writes the table that a terminal shows at the end: ratios, noise floor, and how to read them.
+/// Writes what a terminal shows at the end: the claim of the report's first screen, ratios by cost, noise floor, and how to
+/// read them.
 pub fn table(summary: &Summary) -> String {
-    let setup = &summary.setup;
+    let view = MatrixView::alone(summary);
+    let columns: Vec<usize> =
+        (0..view.workloads().len()).filter(|&column| !view.workloads()[column].is_load_sweep()).collect();
     let mut rows = vec![vec!["server CPU per request".to_owned()]];
-    let workloads: Vec<&Workload> = setup.workloads.iter().filter(|workload| !workload.is_load_sweep()).collect();
-    rows[0].extend(workloads.iter().map(|workload| workload.name.clone()));
-    for cell in &setup.cells {
-        let mut row = vec![cell.id.clone()];
-        row.extend(workloads.iter().map(|workload| table_entry(summary, &cell.id, &workload.name)));
-        rows.push(row);
+    rows[0].extend(columns.iter().map(|&column| view.workloads()[column].name.clone()));
+    for row in view.compared() {
+        let mut entries = vec![view.cells()[row].id.clone()];
+        entries.extend(columns.iter().map(|&column| entry(&view, row, column)));
+        rows.push(entries);
     }
-    let mut floor = vec!["noise floor (A/A)".to_owned()];
-    floor.extend(summary.noise.iter().map(Noise::cpu_floor_in_words));
+    let mut floor = vec!["noise floor".to_owned()];
+    let floors = columns.iter().map(|&column| view.noise(&view.workloads()[column].name));
+    floor.extend(floors.map(|noise| noise.map_or_else(|| "unknown".to_owned(), Noise::cpu_floor_in_words)));
     rows.push(floor);
     let mut text = aligned(&rows) + &keeping(summary);
+    text.push('\n');
+    for claim in claims::stamps(std::slice::from_ref(&view)).iter().chain([&claims::headline(&view)]) {
+        text += &format!("{}\n", claim.text().replace('\u{a0}', " "));
+    }
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "\nRatios to {} in the same block: below 1 is cheaper. `~`: no difference seen above the noise floor. `!`: flagged visits.",
-        setup.reference
+        "×: multiples of {} in the same block, below 1 is cheaper; intervals are in the report.{} `!`: flagged or failed visits.",
+        view.reference_label(),
+        if view.is_ranked() { " `~`: no difference seen." } else { "" }
     );
-    if setup.quick {
-        text.push_str("quick: no ranking. A run without --quick takes longer slices and more blocks.\n");
+    if summary.setup.quick {
+        text.push_str("A run without --quick takes longer slices and more blocks.\n");
     }
     text
 }
@@ -46,25 +54,25 @@ fn keeping(summary: &Summary) -> String {
     if rows.is_empty() { String::new() } else { format!("\n{}", aligned(&rows)) }
 }
 
-fn table_entry(summary: &Summary, cell: &str, workload: &str) -> String {
-    let result = summary.results.iter().find(|result| result.cell == cell && result.workload == workload);
-    let figures = match result.map(|result| &result.outcome) {
+fn entry(view: &MatrixView<'_>, row: usize, column: usize) -> String {
+    let figures = match view.outcome(row, column) {
         None => return "-".to_owned(),
         Some(Outcome::NotRun { reason }) if reason.starts_with("failed") => return "failed".to_owned(),
         Some(Outcome::NotRun { .. }) => return "n/a".to_owned(),
         Some(Outcome::Measured(figures)) => figures,
     };
-    let mark = if figures.flags.iter().any(|count| is_worth_a_mark(count.flag)) { "!" } else { "" };
-    match (figures.cpu_us, figures.cpu_ratio) {
-        (Some(cpu), _) if cell == summary.setup.reference => format!("{} µs{mark}", significant(cpu.median)),
-        (_, Some(ratio)) => format!("{:.3}{}{mark}", ratio.median, if ratio.differs { "" } else { " ~" }),
-        (Some(cpu), None) => format!("{} µs{mark}", significant(cpu.median)),
-        (None, None) => "?".to_owned(),
+    let mark = if view.is_doubtful(row, column) || has_mark(figures) { "!" } else { "" };
+    match (view.cpu(row, column), view.ratio(row, column)) {
+        (_, Some(ratio)) if Some(row) != view.reference => {
+            format!("{}{}{mark}", times(ratio.median), if view.is_same(row, column) { " ~" } else { "" })
+        }
+        (Some(cpu), _) => format!("{} µs{mark}", significant(cpu.median)),
+        (None, _) => "no CPU".to_owned(),
     }
 }
 
-fn is_worth_a_mark(flag: Flag) -> bool {
-    flag.is_invalid() || flag == Flag::ClientSaturated || flag == Flag::SharedCore
+fn has_mark(figures: &Figures) -> bool {
+    figures.flags.iter().any(|count| matches!(count.flag, Flag::ClientSaturated | Flag::SharedCore))
 }
 
 /// Aligns the first column to the left, the others to the right.

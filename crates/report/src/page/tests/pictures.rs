@@ -61,7 +61,7 @@ fn timeline_of(summary: &Summary) -> String {
 
 #[test]
 fn failures_and_lag_have_a_panel_only_where_there_are_some() {
-    let mut summary = sample::summary();
+    let mut summary = sample::small();
     let drawn = timeline_of(&summary);
     assert!(drawn.contains(">failed per second<") && drawn.contains(">how late the generator was at most<"), "{drawn}");
     assert!(drawn.contains(">warm-up<"));
@@ -80,7 +80,7 @@ fn failures_and_lag_have_a_panel_only_where_there_are_some() {
 
 #[test]
 fn a_stall_is_drawn_as_one() {
-    let mut summary = sample::summary();
+    let mut summary = sample::small();
     let whole = timeline_of(&summary);
     for result in &mut summary.results {
         if let Outcome::Measured(figures) = &mut result.outcome {
@@ -91,38 +91,8 @@ fn a_stall_is_drawn_as_one() {
     assert_ne!(stalled, whole);
     // From window to window the curves of the wide drawing go 29 units to the right.
     let corners = |drawn: &str| drawn.matches("l29 ").count();
-    assert!(corners(&whole) > 1_000);
+    assert!(corners(&whole) > 300);
     assert!(corners(&stalled) >= corners(&whole), "a window without a reply has its place");
-}
-
-/// The rates of the windows of some rows under a workload; of the others there are none.
-fn with_windows(column: usize, rows: &[(usize, &[(f64, f64)])]) -> Summary {
-    let mut summary = sample::summary();
-    for (index, result) in summary.results.iter_mut().enumerate() {
-        let Outcome::Measured(figures) = &mut result.outcome else { continue };
-        let Some((_, windows)) = rows.iter().find(|(row, _)| (index / 5, index % 5) == (*row, column)) else {
-            figures.further.windows.retain(|_| index % 5 != column);
-            continue;
-        };
-        let one = figures.further.windows[0];
-        figures.further.windows = windows.iter().map(|&(s, rps)| results::WindowPoint { s, rps, ..one }).collect();
-    }
-    summary
-}
-
-#[test]
-fn steadiness_is_half_the_reach_about_the_middle() {
-    let steady = [(-0.1, 1.0), (0.0, 98.0), (0.1, 100.0), (0.2, 102.0)];
-    let unsteady = [(-0.1, 500.0), (0.0, 90.0), (0.1, 100.0), (0.2, 100.0), (0.3, 110.0)];
-    let plain = |words: &str| words.replace('\u{a0}', " ");
-    let first = with_windows(0, &[(1, &unsteady), (2, &steady)]);
-    let section = timeline::section(&MatrixView::alone(&first)).unwrap();
-    let words = "The windows of a visit lie within ±2.0 % (tokio) to ±10.0 % (uring) of their middle.";
-    assert_eq!(plain(&section.finding), words);
-    // Of another workload it stands below its picture, and the first one's does not.
-    let second = with_windows(1, &[(1, &unsteady), (2, &steady)]);
-    let section = timeline::section(&MatrixView::alone(&second)).unwrap();
-    assert!(plain(&section.content.0).contains(words) && plain(&section.finding) != words, "{}", section.finding);
 }
 
 #[test]
@@ -131,9 +101,9 @@ fn a_doubtful_reference_is_hatched_and_names_its_flags() {
     super::figures_mut(&mut summary, 0).flags = vec![results::FlagCount { flag: results::Flag::Noisy, visits: 1 }];
     let html = super::render(&summary);
     let document = super::parse(&html);
-    let cell = document.descendants().find(|n| n.attribute("href") == Some("#cell-s0-0")).unwrap();
+    let cell = document.descendants().find(|n| n.attribute("href") == Some("#raw-s0-0")).unwrap();
     assert!(cell.descendants().any(|n| n.attribute("fill") == Some("url(#hatch)")));
-    assert_eq!(cell.attribute("data-t"), Some("epoll, get-128B-c64: 4.00 µs per request; flagged noisy"));
+    assert_eq!(cell.attribute("aria-label"), Some("epoll, get-128B-c64: 4.00 µs per request; in doubt: flagged noisy"));
 }
 
 /// The script sorts by the place in the drawing, and looks figures up by the place among all workloads.
@@ -156,7 +126,7 @@ fn cells_and_heads_know_their_place_among_all_workloads() {
 
 #[test]
 fn the_budget_shows_splits_and_calls_where_measured() {
-    let mut summary = sample::summary();
+    let mut summary = sample::small();
     let words = |summary: &Summary| cpu_budget::section(&MatrixView::alone(summary)).unwrap().content.0;
     let full = words(&summary);
     for wanted in ["generator, kernel", "generator, user", ">system calls<", "class=\"cusr\""] {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use results::{RELEASE, Report, SCHEMA, Summary};
+use results::{Report, SCHEMA, Summary, Unranked};
 
 pub use self::selection::KnownWorkload;
 use self::selection::Selection;
@@ -63,20 +63,10 @@ pub fn write(report: &Report, root: &Path, workloads: impl Fn(&str) -> Vec<Known
     Ok(changed)
 }
 
-/// Fewer blocks give no interval worth printing.
-const BLOCKS_MIN: u32 = 3;
-
 /// Reason why a matrix may not be quoted, if there is one.
 pub fn why_not(summary: &Summary) -> Option<&'static str> {
-    let setup = &summary.setup;
-    match summary {
-        _ if setup.quick => Some("a quick run does not rank"),
-        _ if summary.progress.is_partial => Some("the run is unfinished"),
-        _ if setup.blocks < BLOCKS_MIN => Some("fewer than three blocks tell no noise"),
-        _ if setup.profile != RELEASE => Some("what was measured was not optimised"),
-        _ if setup.pinning.shared => Some("server and generator shared a core"),
-        _ => None,
-    }
+    let partial = summary.progress.is_partial.then_some("the run is unfinished");
+    summary.why_unranked().map(Unranked::reason).or(partial)
 }
 
 /// Returns the path of a server's page.
@@ -144,7 +134,7 @@ mod tests {
         let text = read(&root, "http-server");
         assert!(text.ends_with(REMARK), "{text}");
         for word in
-            ["cargo xtask bench-matrix --seed 42 --blocks 7", "2020-01-01", "±1.3 %", "Sample CPU", "Linux 6.18.0"]
+            ["cargo xtask bench-matrix --seed 42 --blocks 7", "2020-01-01", "1.013×", "Sample CPU", "Linux 6.18.0"]
         {
             assert!(text.contains(word), "{word} in {text}");
         }

@@ -2,19 +2,24 @@
 
 use std::fmt::Write as _;
 
-use results::{Arrivals, Cell, Figures, Interval, Role, Summary, Workload, ranks::interval_name};
+use results::{Arrivals, Cell, Role, Summary, Workload, ranks::interval_name};
 
-use super::selection::{Selection, cost};
+use super::selection::Selection;
 use crate::{
-    format::{compact_digits, rate, short, significant},
-    text::names::version_number,
+    claims,
+    format::{count, rate, short},
+    matrix_view::MatrixView,
+    text::{
+        entries::{Reasons, entry, marks},
+        names::version_number,
+    },
 };
 
 /// Picture, conditions, table. `picture`: where the picture is, from the page.
 pub(super) fn part(selection: &Selection, picture: &str) -> String {
-    let summary = &selection.summary;
+    let (summary, view) = (&selection.summary, MatrixView::alone(&selection.summary));
     let setup = &summary.setup;
-    let reference = cell(summary, &setup.reference).map_or(setup.reference.as_str(), |cell| &cell.label);
+    let reference = view.reference_label();
     let null = setup.cells.iter().find(|cell| cell.role == Role::Null);
     let null = null.map_or(String::new(), |null| format!("; *{}* is {}", null.label, null.description));
     let mut out = format!(
@@ -24,15 +29,18 @@ pub(super) fn part(selection: &Selection, picture: &str) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         out,
-        "Server CPU per request in µs, ± half of its {}; below it verified requests per second, or where the \
-         load is fixed p99 of the response time. Cheapest first, by the mean over the columns. “~”: no difference from \
-         `{reference}` seen. *In italics*: others, for comparison{null}.\n",
-        interval_name(setup.blocks)
+        "{} Server CPU per request as a multiple (×) of `{reference}`'s, with the {}; of `{reference}` itself in µs. Below it \
+         verified requests per second, or where the load is fixed p99 of the response time. Cheapest first, by the mean over \
+         the columns.{} *In italics*: others, for comparison{null}.\n",
+        claims::headline(&view).text(),
+        interval_name(setup.blocks),
+        marks(&view)
     );
-    out += &format!("{}{}\n", head(summary), rows(summary).concat());
+    let mut reasons = Reasons::default();
+    out += &format!("{}{}\n", head(summary), rows(&view, &mut reasons).concat());
     let left_out = selection.left_out();
     let left_out = if left_out.is_empty() { String::new() } else { format!(" {left_out}") };
-    let _ = writeln!(out, "{}{left_out}", conditions(summary));
+    let _ = writeln!(out, "{}{}{left_out}", reasons.words(), conditions(summary));
     out
 }
 
@@ -46,13 +54,13 @@ fn conditions(summary: &Summary) -> String {
         setup.remote.as_ref().map_or_else(|| "loopback".to_owned(), |remote| format!("server at {}", remote.host));
     let date = setup.created_utc.split('T').next().unwrap_or(&setup.created_utc);
     format!(
-        "{} ({} cores{guest}), {release}, {place}, server on CPU {}, generator on CPU {}. Medians of {} blocks of {} s \
+        "{} ({} cores{guest}), {release}, {place}, server on CPU {}, generator on CPU {}. Medians of {}, {} s \
          slices, {date}, commit {}: `{}`.",
         host.cpu_model,
         host.cores,
         setup.pinning.server_cpus,
         setup.pinning.client_cpus,
-        setup.blocks,
+        count(setup.blocks as usize, "block"),
         short(setup.slice_s),
         setup.git.sha,
         setup.command
@@ -67,8 +75,8 @@ fn head(summary: &Summary) -> String {
             Arrivals::Open { rate_rps, .. } => format!("at {}/s", rate(rate_rps)),
             Arrivals::Closed | Arrivals::LoadSweep => String::new(),
         };
-        let noise = summary.noise.iter().find(|noise| noise.workload == workload.name && noise.cpu_aa.is_some());
-        let noise = noise.map_or(String::new(), |noise| format!("noise ±{:.1}\u{a0}%", noise.cpu_floor_percent));
+        let noise = summary.noise.iter().find(|noise| noise.workload == workload.name);
+        let noise = noise.map_or(String::new(), |noise| format!("noise {}", noise.cpu_floor_in_words()));
         let lines = [format!("{} {}", workload.short[0], workload.short[1]), load, noise];
         format!(" {} |", lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("<br>"))
     };
@@ -77,45 +85,15 @@ fn head(summary: &Summary) -> String {
 }
 
 /// Lines of the cells that were measured under some workload, without the control, by cost.
-fn rows(summary: &Summary) -> Vec<String> {
-    let setup = &summary.setup;
-    let mut cells: Vec<&Cell> = setup.cells.iter().filter(|cell| cell.role != Role::Control).collect();
-    cells.sort_by(|a, b| cost(summary, a).total_cmp(&cost(summary, b)));
-    let row = |cell: &Cell| {
-        let is_reference = cell.id == setup.reference;
-        let entry = |workload: &Workload| {
-            let figures = summary.figures(&cell.id, &workload.name);
-            figures.and_then(|figures| entry(is_reference, workload, figures))
-        };
-        let entries: Vec<Option<String>> = setup.workloads.iter().map(entry).collect();
-        let is_empty = entries.iter().all(Option::is_none);
-        let entries = entries.into_iter().map(|entry| format!(" {} |", entry.unwrap_or_default()));
-        (!is_empty).then(|| format!("| {} |{}\n", name(cell, is_reference), entries.collect::<String>()))
+fn rows(view: &MatrixView<'_>, reasons: &mut Reasons) -> Vec<String> {
+    let columns = || 0..view.workloads().len();
+    let row = |row: usize| {
+        let entries: Vec<String> = columns().map(|column| entry(view, row, column, reasons)).collect();
+        let name = name(&view.cells()[row], Some(row) == view.reference);
+        format!("| {name} | {} |\n", entries.join(" | "))
     };
-    cells.into_iter().filter_map(row).collect()
-}
-
-fn entry(is_reference: bool, workload: &Workload, figures: &Figures) -> Option<String> {
-    let cpu = figures.cpu_us.filter(|cpu| cpu.median.is_finite())?;
-    let mark = if is_reference || figures.cpu_ratio.is_none_or(|ratio| ratio.differs) { "" } else { "~\u{a0}" };
-    let p99 = figures.response.as_ref().map(|response| format!("p99 {}\u{a0}µs", significant(response.p99.median)));
-    let beside = match workload.arrivals {
-        Arrivals::Closed | Arrivals::LoadSweep => Some(format!("{}/s", compact_digits(figures.throughput_rps.median))),
-        Arrivals::Open { .. } => p99,
-    };
-    let beside = beside.map_or(String::new(), |beside| format!("<br>{}", beside.replace(' ', "\u{a0}")));
-    Some(format!("{mark}**{}**\u{a0}±{}{beside}", significant(cpu.median), half_width(&cpu)))
-}
-
-/// The interval's longer half, in per cent of the median.
-fn half_width(value: &Interval) -> String {
-    let percent = (value.hi - value.median).max(value.median - value.lo) / value.median * 100.0;
-    let digits = if percent < 9.95 { format!("{percent:.1}") } else { format!("{percent:.0}") };
-    format!("{digits}\u{a0}%")
-}
-
-fn cell<'a>(summary: &'a Summary, id: &str) -> Option<&'a Cell> {
-    summary.setup.cells.iter().find(|cell| cell.id == id)
+    let is_measured = |row: &usize| columns().any(|column| view.figures(*row, column).is_some());
+    view.compared().filter(is_measured).map(row).collect()
 }
 
 /// A name in the table must not end its column.
@@ -151,26 +129,26 @@ mod tests {
             "{text}"
         );
         let own = row("| **`epoll`**, reference");
-        assert!(own.contains("**4.00** ±") && own.contains("<br>250 k/s") && own.contains("<br>p99 "), "{text}");
+        assert!(own.contains("**4.00 µs**<br>[") && own.contains("<br>250 k/s") && own.contains("<br>p99 "), "{text}");
         // Large bodies hide the driver.
-        assert!(row("| `uring`").contains(" ~ **"), "{text}");
-        assert!(row("| *nginx, sendfile on 1.2.3*").contains("±"), "{text}");
+        assert!(row("| `uring`").contains(" ~ **0.999×**<br>["), "{text}");
+        assert!(row("| *nginx, sendfile on 1.2.3*").contains("**1.400×**<br>["), "{text}");
+        assert!(row("| `pool`").contains(" n/a (b) |") && text.contains("(b) 64 workers"), "{text}");
         assert!(row("| *null server*").contains("**"), "{text}");
-        assert!(row("| | ").contains("<br>noise ±1.3 %") && row("| | ").contains("<br>at "), "{text}");
+        assert!(row("| | ").contains("<br>noise 1.013×") && row("| | ").contains("<br>at "), "{text}");
         assert!(!text.contains("A/A control"), "{text}");
     }
 
     #[test]
     fn rows_rise_in_cost_whoever_they_belong_to() {
         let summary = Selection::of(&sample::summary(), &[]).summary;
-        let text = text(&summary);
-        let mut cells: Vec<&Cell> = summary.setup.cells.iter().filter(|cell| cell.role != Role::Control).collect();
-        cells.sort_by(|a, b| cost(&summary, a).total_cmp(&cost(&summary, b)));
-        let places: Vec<usize> = cells.iter().map(|cell| text.find(&cell.label.replace('|', "\\|")).unwrap()).collect();
+        let (text, view) = (text(&summary), MatrixView::alone(&summary));
+        let labels: Vec<&str> = view.compared().map(|row| view.cells()[row].label.as_str()).collect();
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
-        assert_eq!(rows.len(), places.len());
-        for (row, cell) in rows.iter().zip(&cells) {
-            assert!(row.contains(&cell.label), "{row}: {}", cell.label);
+        assert_eq!(rows.len(), labels.len());
+        assert!(rows[0].starts_with("| *null server*") && rows[1].starts_with("| `uring`"), "{rows:?}");
+        for (row, label) in rows.iter().zip(&labels) {
+            assert!(row.contains(label), "{row}: {label}");
         }
     }
 
