@@ -21,7 +21,7 @@ const CONNECTIONS_MAX: usize = 256;
 /// Reasons why the ceiling is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum CeilingError {
-    #[error("cannot set up a null server: {0}")]
+    #[error("cannot set up a null server")]
     NullServer(#[from] std::io::Error),
     #[error(transparent)]
     Address(#[from] EndpointError),

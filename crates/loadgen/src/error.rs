@@ -6,7 +6,7 @@ use rustix::io::Errno;
 macro_rules! error_classes {
     ($($(#[doc = $doc:literal])+ $class:ident = $name:literal,)+) => {
         /// Class of a request's failure.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum ErrorClass { $($(#[doc = $doc])+ $class,)+ }
 
         impl ErrorClass {
@@ -60,9 +60,19 @@ error_classes! {
     Fifo = "fifo",
     /// No file descriptor was left (EMFILE, ENFILE).
     FdLimit = "fd_limit",
+    /// The request fell due, but found no connection (or client) before the timeout or the end of the run.
+    NotSent = "not_sent",
+    /// The connection was asked for, but the run ended before it was opened. It counts as one request.
+    NotOpened = "not_opened",
 }
 
 impl ErrorClass {
+    /// Returns the class with a name that [`Self::name`] returned.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|class| class.name() == name).copied()
+    }
+
     /// Returns the class of a failed `socket` or `connect`.
     #[must_use]
     pub fn from_connect_error(error: Errno) -> Self {

@@ -13,6 +13,7 @@ pub mod clock;
 pub mod compare;
 pub mod engine;
 pub mod error;
+pub mod failure_texts;
 pub mod file;
 pub mod histogram;
 pub mod http;

@@ -40,6 +40,17 @@ pub trait ClientProtocol: Send {
     /// Interprets the end of a connection that the server closed while `request` was the oldest in flight.
     fn on_eof(&mut self, conn: &mut Self::Conn, request: Self::Request) -> EofOutcome;
 
+    /// Returns the number of what the server said with the reply that was just decoded and failed, if that says more
+    /// than the class of the failure. It is asked once for each failed reply.
+    fn take_failure_detail(&mut self, _conn: &mut Self::Conn) -> Option<u32> {
+        None
+    }
+
+    /// Returns in words what [`Self::take_failure_detail`] numbered so.
+    fn failure_detail(&self, _detail: u32) -> String {
+        String::new()
+    }
+
     /// Returns the number, for a log, of what the `index`-th request of a batch asks for, counted from the oldest
     /// that are not settled.
     fn operation(&self, request: Self::Request, index: u64) -> u32;

@@ -75,6 +75,8 @@ pub fn summarize<P>(run: RunDescription, measured: &Measured<P>, server: Option<
         requests: tally.ok + tally.failed(),
         ok: tally.ok,
         errors,
+        error_details: tally.details().iter().map(|(class, of)| (class.name().to_owned(), of.clone())).collect(),
+        connections_opened: measured.connections_opened,
         hits: (run.replies != ReplyKinds::One).then_some(tally.hits),
         misses: (run.replies != ReplyKinds::One).then_some(tally.misses),
         stores: (run.replies == ReplyKinds::HitsMissesStores).then(|| tally.ok - tally.hits - tally.misses),
@@ -230,8 +232,8 @@ fn lag_note(lag_us_p99: f64) -> String {
         return String::new();
     }
     format!(
-        "one request in a hundred left {:.1} ms late or more by the generator's own doing and response times include that \
-         (a busy machine or too few --threads)",
+        "1 % of the requests were sent at least {:.1} ms late by the generator itself and response times include that (a busy \
+         machine or too few --threads)",
         lag_us_p99 / 1e3
     )
 }

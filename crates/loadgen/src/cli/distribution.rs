@@ -27,8 +27,8 @@ impl FromStr for DistributionArg {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let problem = || {
-            "not uniform, sequential, zipf:EXPONENT (like zipf:0.99), hot:KEYS:REQUESTS (shares, like hot:0.1:0.9) or \
-             replay:FILE"
+            "not a distribution; try uniform, sequential, zipf:0.99 (the exponent), hot:0.1:0.9 (shares of keys and of \
+             requests) or replay:FILE"
                 .to_owned()
         };
         let share = |text| ratio(text).ok().filter(|&share| share > 0.0).ok_or_else(problem);
@@ -65,7 +65,7 @@ impl fmt::Display for DistributionArg {
 
 /// Parses a share from 0 to 1.
 pub(super) fn ratio(text: &str) -> Result<f64, String> {
-    let problem = || "not a share from 0 to 1".to_owned();
+    let problem = || "not a share from 0 to 1; try 0.1".to_owned();
     text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio)).ok_or_else(problem)
 }
 

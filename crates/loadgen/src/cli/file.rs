@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::{ArgGroup, Args, ValueEnum};
 use layouts::{Layout as _, LayoutKind};
 use loadgen::{
-    engine::{Limit, Load, Measured, Pause, Requestor, Reuse},
+    engine::{Limit, Load, Pause, Requestor, Reuse},
     file::{Catalogue, FileClient, FilePlan, FileProtocol, FileScan, FileVerify, Framed, KeyDistribution, Original},
     null::{FileReply, FileResponder},
     result::ProtocolKind,
@@ -28,7 +28,7 @@ use super::{
     progress::ReadingBar,
     socket_load::SocketLoadArgs,
     socket_run::{SocketRun, interrupt_flag, parse_endpoint},
-    values::{count, milliseconds, settings, value_name},
+    values::{count, milliseconds, number, settings, value_name},
     verify::{VerifyArg, verify_parser},
 };
 
@@ -51,7 +51,7 @@ The directory must hold the same documents as the server's: they are hashed befo
 With --protocol original every request has a connection of its own, and its latency counts from the attempt to connect.
 
 --requestors, --reps, --sleep-avg and --sleep-stddev make the load of the original client, with its defaults for those
-that are not given: each requestor asks so many times and sleeps after each, for a normally distributed time.
+that are not given: each requestor sends --reps requests and sleeps after each for a normally distributed time.
 
 Exit status: 0 every request succeeded and was verified; 3 some failed; 130 interrupted; 2 bad usage; 1 anything else.";
 
@@ -75,30 +75,30 @@ pub(super) struct FileArgs {
     /// Protocol of the server
     #[arg(long, value_enum, default_value = "original")]
     protocol: ProtocolArg,
-    /// Organisation of the directory
+    /// Layout of the directory
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     layout: LayoutKind,
     /// Distribution of the documents: uniform, zipf:EXPONENT, hot:DOCUMENTS:REQUESTS (as in hot:0.1:0.9), sequential
     /// or replay:FILE (a name on each line, in the order of the requests)
     #[arg(long, value_name = "DISTRIBUTION", default_value = "uniform")]
     id_dist: DistributionArg,
-    /// Share of the requests for a document that there is not
+    /// Share of the requests that ask for a document that does not exist
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = ratio)]
     miss_ratio: f64,
-    /// Level to which each reply is checked
+    /// How much of each reply is checked
     #[arg(long, default_value = "sha256", value_parser = verify_parser::<FileVerify>("sha256"))]
     verify: VerifyArg<FileVerify>,
     /// Requestors, as the original client has them [default: 10]
     #[arg(long, value_name = "N", value_parser = count::<REQUESTORS_MAX>)]
     requestors: Option<usize>,
     /// Requests of each requestor [default: 30]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| number(text, 1, 1_000_000_000_u64))]
     reps: Option<u64>,
-    /// Mean time that a requestor sleeps after each request, in milliseconds [default: 100]
-    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    /// Mean time that a requestor sleeps after each request; a number alone is milliseconds [default: 100ms]
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     sleep_avg: Option<Duration>,
-    /// Standard deviation of that time, in milliseconds [default: 50]
-    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    /// Standard deviation of that time [default: 50ms]
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     sleep_stddev: Option<Duration>,
 }
 
@@ -137,7 +137,7 @@ fn measure<S: FileProtocol>(
     let make_client = |thread| FileClient::<S>::new(Arc::clone(plan), thread, threads);
     let describe = |load: &Load| description(args, config(args, load, plan.catalogue()), load);
     let ceiling = self_check::<S>(args, plan.catalogue(), run, &interrupt)?;
-    run.carry_out(make_client, explain, describe, ceiling, &interrupt)
+    run.carry_out(make_client, |_| {}, describe, ceiling, &interrupt)
 }
 
 /// Makes the plan of a run or of its self-check, which check replies alike.
@@ -248,13 +248,5 @@ fn leave_out_other_ids(files: &mut Vec<(FileId, PathBuf)>) {
             "{} of {all} documents are left out: the original protocol cannot ask for ids like `{odd}`",
             all - files.len()
         ));
-    }
-}
-
-/// Gives a hint if documents are missing or wrong.
-fn explain<S>(measured: &mut Measured<FileClient<S>>) {
-    let is_about_documents = |name| matches!(name, "miss" | "length" | "content" | "short_body");
-    if measured.tally.errors().any(|(class, count)| count > 0 && is_about_documents(class.name())) {
-        eprint_line("hint: the directory and --layout must be those of the server");
     }
 }

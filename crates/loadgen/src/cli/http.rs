@@ -57,7 +57,7 @@ pub(super) struct HttpArgs {
     load: SocketLoadArgs,
     #[command(flatten)]
     tls: TlsArgs,
-    /// Open a connection for each request, which says so (Connection: close); latency counts from the attempt to connect
+    /// Open a connection for each request and send `Connection: close`; latency counts from the attempt to connect
     #[arg(long)]
     no_keep_alive: bool,
     /// Method of every request [default: GET, with a body POST]
@@ -69,7 +69,7 @@ pub(super) struct HttpArgs {
     /// Body of every request: the bytes of this file
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
-    /// Level to which each reply is checked
+    /// How much of each reply is checked
     #[arg(long, default_value = "content", value_parser = verify_parser::<HttpVerify>("sha256 with --expect-sha256 or --content-dir, otherwise content"))]
     verify: VerifyArg<HttpVerify>,
     /// Digest of the body for --verify sha256, all or sample=1/N, one per URL in their order

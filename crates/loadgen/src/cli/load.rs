@@ -14,7 +14,7 @@ use sys::affinity::Cpus;
 use super::{
     Failure,
     output::OutputArgs,
-    values::{Sweep, count, duration, positive_duration, rate, settings, value_name},
+    values::{Sweep, count, duration, number, positive, positive_duration, rate, settings, value_name},
 };
 
 const CONNECTIONS_MAX: usize = 1_000_000;
@@ -28,27 +28,27 @@ pub(super) struct LoadArgs {
     /// Connections, all kept open
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = count::<CONNECTIONS_MAX>)]
     pub(super) connections: usize,
-    /// Measure for this long, a number alone being seconds, or until Ctrl-C [default: 10s]
+    /// Length of the measurement, a number alone being seconds; Ctrl-C ends it early [default: 10s]
     #[arg(short, long, value_name = "TIME", value_parser = positive_duration, conflicts_with = "requests")]
     pub(super) duration: Option<Duration>,
-    /// Measure this many requests instead
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Number of requests to measure instead
+    #[arg(short = 'n', long, value_name = "N", value_parser = positive)]
     pub(super) requests: Option<u64>,
-    /// Run this long before measuring [default: 1s, with --requests none]
+    /// Length of the warm-up before the measurement [default: 1s, with --requests none]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) warmup: Option<Duration>,
     /// Open the connections evenly over this time, before the warm-up; an open loop's rate grows from 0 meanwhile
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
     pub(super) ramp: Duration,
-    /// Open loop: this many requests per second (2000, 1.5k, 2M), whatever the server does, and latency from the scheduled
-    /// time; several (1000,2000,5000) are run one after the other
+    /// Open loop: send this many requests per second (2000, 1.5k, 2M) whatever the server does, and count latency from the
+    /// scheduled time; several rates (1000,2000,5000) are run one after the other
     #[arg(short = 'R', long, value_name = "RATE", value_parser = rate, value_delimiter = ',')]
     pub(super) rate: Vec<f64>,
     /// Open loop at shares of what the server can do, which is measured first in a closed loop: 10%..100%, in steps of
     /// 10 % or as in 50%..90%/5%; ends when the server cannot keep up
     #[arg(long, value_name = "SHARES")]
     pub(super) rate_sweep: Option<Sweep>,
-    /// Gaps of the open loop
+    /// Spacing of the requests of an open loop
     #[arg(long, value_enum, default_value = "constant", requires = "open_loop")]
     arrivals: Arrivals,
     /// Pin the threads to these CPUs, round robin: 0 or 0,2-3
@@ -57,20 +57,20 @@ pub(super) struct LoadArgs {
     /// Limit for each request until the last byte of its reply, and for connecting unless --connect-timeout is given
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = positive_duration)]
     timeout: Duration,
-    /// Also count by intervals of 100 ms: in the JSON result, and with --out as timeline.hlog
+    /// Also report intervals of 100 ms: in the JSON result, and with --out in timeline.hlog
     #[arg(long)]
     timeline: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     /// Report CPU time and memory of this process
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = |text: &str| number(text, 1, u32::MAX))]
     pub(super) server_pid: Option<u32>,
-    /// Do not count the instructions of that process: where the processor can count them, each switch of context costs it a
-    /// little more
+    /// Do not count the instructions of that process: where the processor can count them, context switches cost it a little
+    /// more
     #[arg(long, requires = "server_pid")]
     no_instructions: bool,
     /// Seed of all random choices
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = |text: &str| number(text, 0, u64::MAX))]
     pub(super) seed: u64,
 }
 

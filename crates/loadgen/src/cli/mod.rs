@@ -2,6 +2,7 @@
 
 mod ceiling;
 mod distribution;
+mod failures;
 mod file;
 mod http;
 mod kv;
@@ -17,6 +18,7 @@ mod socket_load;
 mod socket_run;
 mod tcp;
 mod tls;
+mod usage_error;
 mod values;
 mod verify;
 
@@ -25,7 +27,7 @@ use std::{fmt::Display, io::Write as _, process::ExitCode};
 use clap::{Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Exit status if requests failed.
+/// Exit status if requests failed, or connections were never opened.
 const EXIT_FAILED_REQUESTS: u8 = 3;
 /// Exit status of bad usage: the same as clap's.
 const EXIT_USAGE: u8 = 2;
@@ -55,8 +57,8 @@ enum Command {
     MqClient,
     /// Show, merge or compare stored results
     Report(report::ReportArgs),
-    /// Be the reference: a bare epoll loop that answers every request with one fixed reply, or for message queues a bare
-    /// thread for each request
+    /// Run a null server: a bare epoll loop that gives every request one fixed reply, or for message queues a bare thread
+    /// for each request
     Null(null::NullArgs),
 }
 
@@ -95,7 +97,17 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 }
 
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(mut error) => match usage_error::rephrase(&mut error) {
+            Some(problem) => {
+                eprint_line(&format!("error: {problem}"));
+                return ExitCode::from(EXIT_USAGE);
+            }
+            // It is help or a version, and ends the program, too.
+            None => error.exit(),
+        },
+    };
     raise_descriptor_limit();
     let outcome = match cli.command {
         Command::Http(args) => http::run(&args),

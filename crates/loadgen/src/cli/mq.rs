@@ -44,17 +44,18 @@ const EXAMPLES: &str = "Examples:
   loadgen mq --fifo-dir /run/mq --rate-sweep 10%..100% -d 5s --out results/queue /quintet small.txt
 
 The directory of FIFOs is the one that the server was started with, after `mkdir -m 700`. Each client is a thread or a
-process and has one request under way at a time, with a FIFO of its own that is removed afterwards. In an open loop each has its share of the schedule; what falls due while it is busy waits, and that counts.
+process and has one request under way at a time, with a FIFO of its own that is removed afterwards. In an open loop each
+has its share of the schedule; what falls due while it is busy waits, and that counts.
 
 What is checked: with --content or --expect-sha256 the SHA-256 of every reply, otherwise that all are as long as the first
-good one (or as the server announces, with --framed or --status-fifo). With --sink splice nobody looks at the bytes, and
-only lengths are checked.
+good one (or as the server announces, with --framed or --status-fifo). With --sink splice the bytes are not
+read, and only lengths are checked.
 
 Exit status: 0 every request succeeded and was verified; 3 some failed; 130 interrupted; 2 bad usage; 1 anything else.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-#[command(mut_arg("connections", |arg| arg.long("clients").visible_alias("connections").default_value("20").help("Clients")))]
+#[command(mut_arg("connections", |arg| arg.long("clients").visible_alias("connections").default_value("20").help("Number of clients, each with one request under way")))]
 #[command(mut_arg("timeout", |arg| arg.default_value("60s").help("Limit for each request, from its sending to the end of its reply")))]
 #[command(mut_arg("ramp", |arg| arg.help("Clients begin evenly over this time, before the warm-up; in an open loop all begin, and the rate grows from 0 meanwhile")))]
 #[command(mut_arg("pin", |arg| arg.help("Pin the clients to these CPUs, round robin: 0 or 0,2-3")))]
@@ -68,8 +69,8 @@ pub(super) struct MqArgs {
     /// The server's directory of FIFOs: it belongs to this user or to root, and nobody else may use it (mkdir -m 700)
     #[arg(long, value_name = "DIR")]
     fifo_dir: PathBuf,
-    /// Use --fifo-dir although others may use it. They cannot read FIFOs nor guess their names, but list them, and delete or
-    /// replace them unless the directory is sticky
+    /// Use --fifo-dir although others may use it, too. They cannot read FIFOs or guess their names, but they can list them,
+    /// and delete or replace them unless the directory is sticky
     #[arg(long)]
     shared_fifo_dir: bool,
     #[command(flatten)]
@@ -83,7 +84,7 @@ pub(super) struct MqArgs {
     /// --sink read asks for this many bytes at once
     #[arg(long, value_name = "BYTES", default_value = "131072", value_parser = count::<BUFFER_BYTES_MAX>)]
     buffer_size: usize,
-    /// Level to which each reply is checked
+    /// How much of each reply is checked
     #[arg(long, default_value = "all", value_parser = verify_parser::<FileVerify>("sha256 if digests are known and the sink is read, otherwise length"))]
     verify: VerifyArg<FileVerify>,
     /// A directory with the files that the server should have
@@ -124,7 +125,7 @@ pub(super) fn run(args: &MqArgs) -> Result<ExitOutcome, Failure> {
     let series = Series { args: &args.load, load: &load, server: server.as_ref(), interrupt: &interrupt, ceiling };
     let outcome = series.carry_out(&queue(args), measure, |load| description(args, load, &files))?;
     if args.sink == ReplySink::Splice && verify(args) >= FileVerify::Length {
-        eprint_line("note: --sink splice looks at no byte: only the lengths of the replies were checked");
+        eprint_line("note: --sink splice reads no bytes: only the lengths of the replies were checked");
     }
     Ok(outcome)
 }
@@ -149,7 +150,7 @@ fn check_usage(args: &MqArgs) -> Result<(), Failure> {
     };
     match needs_digests {
         Some(what) if args.sink == ReplySink::Splice => {
-            usage(&format_args!("--verify {what} does not go with --sink splice, which looks at no byte"))
+            usage(&format_args!("--verify {what} does not go with --sink splice, which reads no bytes"))
         }
         Some(what) if args.content.is_none() && args.expect_sha256.is_empty() => {
             usage(&format_args!("--verify {what} needs --content or --expect-sha256"))

@@ -29,7 +29,7 @@ const EXAMPLE: &str = "Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct NullArgs {
-    /// Protocol of the answers
+    /// Protocol of the requests and replies
     #[arg(long, value_enum)]
     protocol: NullProtocol,
     /// Address to listen on: 127.0.0.1:8080 (port 0 picks a free one), unix:/path, or for mq the queue: mq:/name
@@ -86,7 +86,10 @@ impl FromStr for Listen {
 /// Parses a number of bytes.
 fn size(text: &str) -> Result<usize, String> {
     const MAX: usize = 1 << 30;
-    text.parse().ok().filter(|size| *size <= MAX).ok_or_else(|| format!("not a number from 0 to {MAX}"))
+    text.parse()
+        .ok()
+        .filter(|size| *size <= MAX)
+        .ok_or_else(|| format!("not a number of bytes from 0 to {MAX}; try 1024"))
 }
 
 pub(super) fn run(args: &NullArgs) -> Result<ExitOutcome, Failure> {

@@ -9,13 +9,12 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use loadgen::{
     engine::{Measured, Timeline},
-    error::ErrorClass,
     output,
     result::RunResult,
     stored,
 };
 
-use super::{ExitOutcome, Failure, eprint_line, print, progress::ProgressMode, request_log::RequestLogArgs};
+use super::{ExitOutcome, Failure, eprint_line, failures, print, progress::ProgressMode, request_log::RequestLogArgs};
 
 #[derive(Args, Debug)]
 pub(super) struct OutputArgs {
@@ -136,19 +135,8 @@ pub(super) fn check_unused(out: Option<&Path>) -> Result<(), Failure> {
     }
 }
 
-/// Counts the failures on standard error, if there are any.
+/// Says on standard error why requests failed, if any did.
 fn report_failures(result: &RunResult) -> ExitOutcome {
-    if result.errors.is_empty() {
-        return ExitOutcome::Success;
-    }
-    let classes: Vec<_> = result.errors.iter().map(|(class, count)| format!("{class} {count}")).collect();
-    let failed = result.requests - result.ok;
-    eprint_line(&format!("{failed} of {} requests failed: {}", result.requests, classes.join(", ")));
-    if result.errors.contains_key(ErrorClass::NoPort.name()) {
-        eprint_line(
-            "hint: local ports ran out; --source-address 127.0.0.1-127.0.0.8 (addresses of this machine) has as many for each \
-             address, and --linger-zero leaves none behind in TIME_WAIT",
-        );
-    }
-    ExitOutcome::FailedRequests
+    failures::explain(result).iter().for_each(|line| eprint_line(line));
+    if result.errors.is_empty() { ExitOutcome::Success } else { ExitOutcome::FailedRequests }
 }

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use loadgen::{
     engine::{Limit, LiveReading, LiveStats, Load, Pacing},
-    units,
+    units::{self, TimeUnit},
 };
 
 use super::eprint_line;
@@ -22,9 +22,8 @@ const SAMPLES: usize = 4;
 /// Samples in each bar of the sparkline.
 const SAMPLES_PER_BAR: u64 = 2;
 const BARS_MAX: usize = 40;
-/// Columns of the line without the sparkline.
-const FIGURES_COLUMNS: usize = 62;
-const TERMINAL_COLUMNS_DEFAULT: usize = 80;
+/// Columns from which on the view has room for whole words and a sparkline.
+const WIDE_COLUMNS: usize = 70;
 /// Time for which a run without a terminal is silent.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Time between two lines after that, so that whoever waits knows that the run lives.
@@ -130,7 +129,7 @@ impl Progress {
                 if is_due {
                     let bar = bar.clone();
                     bar.set_prefix(self.phase(now));
-                    bar.set_message(self.line_with_bars());
+                    bar.set_message(self.live_line(terminal_columns()));
                 }
             }
             Display::Lines { next, every } if now >= *next => {
@@ -179,7 +178,7 @@ impl Progress {
             Limit::Duration(_) | Limit::Requests(_) => "measuring",
         };
         match self.rate {
-            Some(rate) => format!("{phase} at {rate:.0} requests/s"),
+            Some(rate) => format!("{phase} at {}/s", units::rate(rate)),
             None => phase.to_owned(),
         }
     }
@@ -198,26 +197,59 @@ impl Progress {
     }
 
     fn line(&self) -> String {
-        self.line_around("")
+        self.figures().spell("")
     }
 
-    fn line_with_bars(&self) -> String {
-        let columns = rustix::termios::tcgetwinsize(std::io::stderr()).map_or(0, |size| usize::from(size.ws_col));
-        let columns = if columns == 0 { TERMINAL_COLUMNS_DEFAULT } else { columns };
-        let room = columns.saturating_sub(FIGURES_COLUMNS).min(self.bars.len());
-        let bars: Vec<_> = self.bars.iter().skip(self.bars.len() - room).copied().collect();
-        self.line_around(&sparkline(&bars))
-    }
-
-    fn line_around(&self, bars: &str) -> String {
-        let Figures { per_second, p50_us, p99_us, failed } = self.figures();
-        let mut parts = vec![format!("{} requests/s {bars}", units::rate(per_second)).trim_end().to_owned()];
-        for (name, value) in [("p50", p50_us), ("p99", p99_us)] {
-            parts.extend(value.map(|value| format!("{name} {}", units::duration(value))));
+    /// Returns the figures in a line of at most so many columns, with a sparkline if there is room.
+    fn live_line(&self, columns: usize) -> String {
+        let figures = self.figures();
+        if columns < WIDE_COLUMNS {
+            return figures.abbreviate(columns);
         }
-        parts.push(format!("{failed} failed"));
+        let room = columns.saturating_sub(figures.spell(" ").chars().count()).min(self.bars.len());
+        let bars: Vec<_> = self.bars.iter().skip(self.bars.len() - room).copied().collect();
+        figures.spell(&sparkline(&bars))
+    }
+}
+
+impl Figures {
+    /// Spells the figures out, with a sparkline behind the first.
+    fn spell(&self, bars: &str) -> String {
+        let mut parts = vec![format!("{} requests/s {bars}", units::rate(self.per_second)).trim_end().to_owned()];
+        if let Some(p50_us) = self.p50_us {
+            let unit = TimeUnit::of(p50_us);
+            for (name, value) in [("p50", self.p50_us), ("p99", self.p99_us)] {
+                parts.extend(value.map(|value| format!("{name} {}", unit.spell(value))));
+            }
+        }
+        parts.push(format!("{} failed", self.failed));
         parts.join(", ")
     }
+
+    /// Returns as many of the figures as fit, the most important first.
+    fn abbreviate(&self, columns: usize) -> String {
+        let rate = units::rate(self.per_second.round());
+        let rate = rate.strip_suffix(".00").unwrap_or(&rate);
+        let mut line = format!("{rate}/s {} failed", self.failed);
+        if let (Some(p50_us), Some(p99_us)) = (self.p50_us, self.p99_us) {
+            let unit = TimeUnit::of(p50_us);
+            for longer in [
+                format!("{line} p99 {}", unit.spell(p99_us)),
+                format!("{line} p50 {} p99 {}", unit.format(p50_us), unit.spell(p99_us)),
+            ] {
+                if longer.chars().count() <= columns {
+                    line = longer;
+                }
+            }
+        }
+        line
+    }
+}
+
+/// Returns the width of the terminal.
+fn terminal_columns() -> usize {
+    let columns = rustix::termios::tcgetwinsize(std::io::stderr()).map_or(0, |size| usize::from(size.ws_col));
+    if columns == 0 { units::COLUMNS } else { columns }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
@@ -246,8 +278,13 @@ fn new_bar(limit: Limit, warmup: Duration) -> ProgressBar {
         Limit::Requests(requests) => requests,
     };
     let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND));
-    // The template is a constant; if it were wrong the default style would do.
-    if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {percent:>3} %, {eta} left\n{wide_msg}") {
+    let template = if terminal_columns() < WIDE_COLUMNS {
+        "{prefix} {wide_bar} {percent:>3} %\n{wide_msg}"
+    } else {
+        "{prefix} {wide_bar} {percent:>3} %, {eta} left\n{wide_msg}"
+    };
+    // The templates are constants; if one were wrong the default style would do.
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar
@@ -294,6 +331,24 @@ impl Drop for ReadingBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_fit_a_narrow_terminal() {
+        for (per_second, p50_us, p99_us, failed) in [
+            (0.0, None, None, 0),
+            (1_234_567.0, Some(85.3), Some(5_012_345.6), 266_606),
+            (3.5, Some(1e6), Some(6e7), 9),
+        ] {
+            let figures = Figures { per_second, p50_us, p99_us, failed };
+            for columns in [40, 50, 60, 69] {
+                let line = figures.abbreviate(columns);
+                assert!(line.chars().count() <= columns && line.contains(&format!("{failed} failed")), "{line}");
+            }
+        }
+        let figures = Figures { per_second: 12_345.6, p50_us: Some(85.3), p99_us: Some(1_200.0), failed: 0 };
+        assert_eq!(figures.abbreviate(40), "12,346/s 0 failed p99 1,200.0 µs");
+        assert_eq!(figures.abbreviate(50), "12,346/s 0 failed p50 85.3 p99 1,200.0 µs");
+    }
 
     #[test]
     fn a_sparkline_reaches_from_zero_to_the_highest() {

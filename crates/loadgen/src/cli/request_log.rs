@@ -22,10 +22,10 @@ const SIZE_MAX: usize = 10_000_000;
 #[derive(Args, Debug)]
 pub(super) struct RequestLogArgs {
     /// Also write single requests into this new file (.csv or .jsonl), with their times, connection, outcome and bytes: a
-    /// uniform sample of all, and of the last, the slowest and the failed ones a tenth as many each
+    /// uniform sample, and a tenth as many each of the last, the slowest and the failed ones
     #[arg(long, value_name = "FILE", conflicts_with = "rate_sweep")]
     request_log: Option<LogFile>,
-    /// Requests in the sample of --request-log, which has all of a smaller run
+    /// Size of the sample in --request-log; a smaller run is logged completely
     #[arg(long, value_name = "N", default_value = "10000", requires = "request_log", value_parser = count::<SIZE_MAX>)]
     request_log_size: usize,
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use loadgen::{
     engine::{Limit, Load, Measured, Pacing},
     result::{Capacity, RunResult, Step},
@@ -42,7 +42,7 @@ impl Series<'_> {
         describe: impl Fn(&Load) -> RunDescription,
     ) -> Result<ExitOutcome, Failure> {
         let run = |load: &Load| -> Result<(Measured<P>, RunResult), Failure> {
-            let measured = measure(load).context("the run failed")?;
+            let measured = measure(load)?;
             let mut result = summary::summarize(describe(load), &measured, self.server);
             self.ceiling.note(&mut result);
             Ok((measured, result))
@@ -135,7 +135,11 @@ impl Series<'_> {
             let note = note.unwrap_or_default();
             if !is_served {
                 let left = rates.len() - index - 1;
-                let rest = if left > 0 { format!("; {left} higher rates are left out") } else { String::new() };
+                let rest = match left {
+                    0 => String::new(),
+                    1 => "; 1 higher rate is left out".to_owned(),
+                    _ => format!("; {left} higher rates are left out"),
+                };
                 eprint_line(&format!("at {} requests/s {note}{rest}", units::rate(offered.rate)));
             }
             steps.steps.push(Step { rate: offered.rate, share: offered.share, is_served, note, result });

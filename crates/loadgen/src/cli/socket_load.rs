@@ -29,8 +29,8 @@ pub(super) struct SocketLoadArgs {
     /// Requests in flight on each connection
     #[arg(short = 'P', long, value_name = "N", default_value = "1", value_parser = count::<PIPELINE_MAX>)]
     pub(super) pipeline: usize,
-    /// Go on warming up until the load is steady, at most this long: no trend above 3 % leads through five windows of
-    /// 100 ms, or none beyond chance; --warmup is then the least [default: --warmup alone]
+    /// Warm up until the load is steady, at most this long. Steady is a load without a trend above 3 % over five windows of
+    /// 100 ms, or above what chance makes of it. --warmup is then the minimum [default: --warmup alone]
     #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     pub(super) max_warmup: Option<Duration>,
     /// Limit for connecting, TLS included
@@ -39,14 +39,14 @@ pub(super) struct SocketLoadArgs {
     /// Limit for the first byte of each reply
     #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     first_byte_timeout: Option<Duration>,
-    /// Open loop: look at the clock for the last 50 µs before a request falls due instead of sleeping
+    /// Open loop: poll the clock instead of sleeping for the last 50 µs before a request falls due
     #[arg(long, requires = "open_loop")]
     spin: bool,
-    /// Interface of the threads to the kernel
+    /// Kernel interface of the threads
     #[arg(long, value_enum, value_name = "NAME", default_value_t)]
     engine: EngineKind,
-    /// Measure for 0.2 s what the generator itself can do, and warn of results above 80 % of it [auto: for runs of 5 s or
-    /// more]
+    /// First measure for 0.2 s what the generator itself can do, and warn of results above 80 % of that [auto: for runs of
+    /// 5 s or more]
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto", num_args = 0..=1, default_missing_value = "on", require_equals = true)]
     pub(super) self_check: SelfCheck,
     #[command(flatten)]

@@ -63,13 +63,10 @@ impl<'a> SocketRun<'a> {
         if let Err(error) = endpoint.probe(load.timeouts.connect, load.tls.as_ref(), source) {
             let result = summary::unreachable(describe(&load), error_class(&error, &load));
             args.common.output.report_unreachable(&result)?;
-            let advice = engine::tls_advice(&error);
-            let error = anyhow::Error::from(error);
-            let error = match advice {
-                Some(advice) => anyhow!("{error}; {advice}"),
-                None => error,
-            };
-            return Err(Failure::Other(error.context(format!("cannot connect to {endpoint}"))));
+            let advice = engine::tls_advice(&error).or_else(|| connect_advice(&error, &load));
+            let advice = advice.map(|advice| format!("; {advice}")).unwrap_or_default();
+            let why = connect_problem(&error, &load);
+            return Err(Failure::Other(anyhow!("cannot connect to {endpoint}: {why}{advice}")));
         }
         Ok(Self { args, endpoint, load, server })
     }
@@ -126,6 +123,32 @@ impl<'a> SocketRun<'a> {
         let series = Series { args: &args.common, load, server: server.as_ref(), interrupt, ceiling };
         series.carry_out(endpoint, measure, describe)
     }
+}
+
+/// Says why no connection could be made: an errno of a wait that was in vain says nothing.
+fn connect_problem(error: &io::Error, load: &Load) -> String {
+    let kind = error.kind();
+    if kind == io::ErrorKind::WouldBlock && load.tls.is_some() {
+        return "no TLS handshake in time".to_owned();
+    }
+    if kind == io::ErrorKind::TimedOut || kind == io::ErrorKind::WouldBlock {
+        return "no connection in time".to_owned();
+    }
+    error.to_string()
+}
+
+/// Returns what to try where no connection could be made.
+fn connect_advice(error: &io::Error, load: &Load) -> Option<&'static str> {
+    let kind = error.kind();
+    if matches!(kind, io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) {
+        return Some("is a server listening there?");
+    }
+    if kind == io::ErrorKind::TimedOut {
+        return Some("is the address right, and the server neither stopped nor behind a firewall?");
+    }
+    let is_silent = kind == io::ErrorKind::WouldBlock;
+    let is_of_tls = load.tls.is_some() && (is_silent || Errno::from_io_error(error).is_none());
+    is_of_tls.then_some("does the server speak TLS there?")
 }
 
 /// Classes a failed probe as the engine would have.

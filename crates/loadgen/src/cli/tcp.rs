@@ -16,15 +16,15 @@ const ADDRESSES_MAX: usize = 4_096;
 
 #[derive(Args, Debug)]
 pub(super) struct TcpArgs {
-    /// TCP: connections come from these addresses of this machine, in turn, so that each has local ports of its own:
+    /// TCP: connect from these addresses of this machine in turn, each of which has local ports of its own:
     /// 127.0.0.1-127.0.0.8, or a list
     #[arg(long, value_name = "ADDR[-ADDR]", value_delimiter = ',')]
     source_address: Vec<Addresses>,
-    /// TCP Fast Open: what a connection says first goes out with its SYN, once the server has given a cookie for it. For
+    /// TCP Fast Open: send the first bytes of a connection with its SYN, once the server has given a cookie for it. For
     /// servers that listen with TCP_FASTOPEN, and one request per connection
     #[arg(long)]
     pub(super) fast_open: bool,
-    /// TCP: what the generator closes is reset (SO_LINGER of 0 s), so that no local port stays behind in TIME_WAIT. The server
+    /// TCP: reset connections instead of closing them (SO_LINGER of 0 s), so that no local port stays in TIME_WAIT. The server
     /// may lose what it has not read yet, and may count resets
     #[arg(long)]
     pub(super) linger_zero: bool,

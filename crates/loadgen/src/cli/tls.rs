@@ -15,7 +15,7 @@ pub(super) struct TlsArgs {
     /// TLS: trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
     tls_ca: Option<PathBuf>,
-    /// TLS: take any certificate
+    /// TLS: accept any certificate
     #[arg(long)]
     tls_insecure: bool,
     /// TLS: the name to ask for (SNI), which the certificate must have, instead of the target's host

@@ -1,6 +1,6 @@
 //! Values of options, and settings as a result records them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, str::FromStr, time::Duration};
 
 use clap::ValueEnum;
 use serde_json::Value;
@@ -8,21 +8,21 @@ use serde_json::Value;
 /// Parses a duration: `10s`, `500ms`, `2m`, `1h30m`; a number alone is seconds, as with wrk2, hey and memtier_benchmark.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let problem = || "not a duration like 10s, 500ms, 2m, or 10 for seconds".to_owned();
+    let problem = || "not a duration; try 10s, 500ms or 2m (a number alone is seconds)".to_owned();
     seconds.or_else(|| humantime::parse_duration(text).ok()).ok_or_else(problem)
 }
 
 /// Parses a duration that is not zero.
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     duration(text).and_then(|duration| {
-        if duration.is_zero() { Err("must be longer than nothing".to_owned()) } else { Ok(duration) }
+        if duration.is_zero() { Err("too short; try 10s or 500ms".to_owned()) } else { Ok(duration) }
     })
 }
 
 /// Parses a positive number of requests per second: `2000`, `1.5k`, `2M`, `2000/s`.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     const MAX: f64 = 1e7;
-    let problem = || format!("not a positive number of requests per second up to {MAX}, like 2000, 1.5k or 2M");
+    let problem = || format!("not a rate in requests per second, above 0 and up to {MAX}; try 2000, 1.5k or 2M");
     let number = text.strip_suffix("/s").unwrap_or(text);
     let (digits, unit) = match number.strip_suffix(['k', 'K']) {
         Some(thousands) => (thousands, 1e3),
@@ -40,7 +40,7 @@ pub(super) struct Sweep {
     pub(super) shares: Vec<f64>,
 }
 
-impl std::str::FromStr for Sweep {
+impl FromStr for Sweep {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -48,7 +48,7 @@ impl std::str::FromStr for Sweep {
         const UNIT: f64 = 1e2;
         const MAX_PERCENT: f64 = 1e3;
         const STEPS_MAX: usize = 1000;
-        let problem = || "not shares like 10%..100% or 50%..90%/5%".to_owned();
+        let problem = || "not a range of shares; try 10%..100% or, with the step, 50%..90%/5%".to_owned();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be small and positive")]
         let percent = |text: &str| {
             let number: f64 = text.strip_suffix('%')?.parse().ok()?;
@@ -59,7 +59,7 @@ impl std::str::FromStr for Sweep {
         let parts = percent(low).zip(percent(high)).zip(percent(step));
         let ((low, high), step) = parts.filter(|((low, high), step)| low <= high && *step > 0).ok_or_else(problem)?;
         if (high - low) / step >= STEPS_MAX {
-            return Err(format!("more than {STEPS_MAX} steps"));
+            return Err(format!("a range of more than {STEPS_MAX} steps; try 10%..100%"));
         }
         #[expect(clippy::cast_precision_loss, reason = "hundredths of a percent")]
         let shares = (low..=high).step_by(step).map(|share| share as f64 / UNIT / 1e2).collect();
@@ -67,7 +67,7 @@ impl std::str::FromStr for Sweep {
     }
 }
 
-impl std::fmt::Display for Sweep {
+impl Display for Sweep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
@@ -75,22 +75,37 @@ impl std::fmt::Display for Sweep {
 
 /// Parses a positive number up to a limit.
 pub(super) fn count<const MAX: usize>(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| (1..=MAX).contains(count)).ok_or_else(|| format!("not a number from 1 to {MAX}"))
+    number(text, 1, MAX)
 }
 
-/// Parses a number of milliseconds, up to an hour; it may have a fraction.
+/// Parses a positive number.
+pub(super) fn positive(text: &str) -> Result<u64, String> {
+    number(text, 1, u64::MAX)
+}
+
+/// Parses a whole number between two limits.
+pub(super) fn number<T: FromStr + PartialOrd + Display + Copy>(text: &str, min: T, max: T) -> Result<T, String> {
+    let problem = || format!("not a whole number from {min} to {max}");
+    text.parse().ok().filter(|number| (min..=max).contains(number)).ok_or_else(problem)
+}
+
+/// Parses a duration up to an hour: a number alone is milliseconds, which may have a fraction.
 pub(super) fn milliseconds(text: &str) -> Result<Duration, String> {
-    const MAX: f64 = 3_600_000.0;
-    let problem = || format!("not a number of milliseconds from 0 to {MAX}");
-    let found = text.parse().ok().filter(|ms: &f64| (0.0..=MAX).contains(ms)).ok_or_else(problem)?;
-    Ok(Duration::from_secs_f64(found / 1e3))
+    const MAX: Duration = Duration::from_secs(3600);
+    let problem = || "not a duration of up to an hour; try 100ms or 0.1s (a number alone is milliseconds)".to_owned();
+    let alone: Option<f64> = text.parse().ok();
+    let found = match alone {
+        Some(ms) => Duration::try_from_secs_f64(ms / 1e3).ok(),
+        None => duration(text).ok(),
+    };
+    found.filter(|found| *found <= MAX).ok_or_else(problem)
 }
 
 /// A SHA-256 digest in hexadecimal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Digest(pub(super) [u8; 32]);
 
-impl std::str::FromStr for Digest {
+impl FromStr for Digest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -141,7 +156,11 @@ mod tests {
         }
         assert!(count::<5>("5").is_ok() && count::<5>("6").is_err() && count::<5>("0").is_err());
         assert_eq!(milliseconds("0.5"), Ok(Duration::from_micros(500)));
-        assert!(["-1", "inf", "NaN", "1s", "1e9"].iter().all(|text| milliseconds(text).is_err()));
+        let milli = |ms| Ok(Duration::from_millis(ms));
+        assert_eq!(["100", "100ms", "2s"].map(milliseconds), [milli(100), milli(100), milli(2_000)]);
+        assert!(["-1", "inf", "NaN", "1x", "1e9", "2h"].iter().all(|text| milliseconds(text).is_err()));
+        assert_eq!(number("x", 1, 5_u32), Err("not a whole number from 1 to 5".to_owned()));
+        assert_eq!((number("5", 1, 5_u32), positive("0").is_err()), (Ok(5), true));
         assert_eq!("0a".repeat(32).parse::<Digest>().expect("valid").0, [10; 32]);
         assert!("0a".parse::<Digest>().is_err() && "zz".repeat(32).parse::<Digest>().is_err());
     }

@@ -25,6 +25,8 @@ pub struct Measured<P> {
     pub threads: usize,
     /// Number of requests that may be under way at once.
     pub concurrency: usize,
+    /// Number of connections that were opened at least once; `None` where each request has one of its own.
+    pub connections_opened: Option<u64>,
     /// Usage of the server at both edges of the window, if it could be read.
     pub server: Option<(ServerReading, ServerReading)>,
     pub was_interrupted: bool,
@@ -40,6 +42,9 @@ impl<P> Measured<P> {
         self.warm_up.absorb(other.warm_up);
         self.window += other.window;
         self.tally.merge(&other.tally);
+        // Each part had all of them to open.
+        self.connections_opened =
+            self.connections_opened.zip(other.connections_opened).map(|(one, other)| one.min(other));
         (self.timeline, self.request_log) = (None, None);
         self.client_cpu += other.client_cpu;
         self.client_system_cpu += other.client_system_cpu;

@@ -275,6 +275,7 @@ fn merge<P: ClientProtocol>(
         busiest_thread_cpu: Duration::ZERO,
         threads: reports.len(),
         concurrency: 1,
+        connections_opened: reports.iter().map(|report| report.connections_opened).sum(),
         server: readings.server,
         was_interrupted: readings.was_interrupted,
         was_abandoned: false,

@@ -19,9 +19,9 @@ pub enum Pacing {
 /// Gaps of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 pub enum Arrivals {
-    /// All equal
+    /// Equal gaps
     Constant,
-    /// Random, as of many independent users
+    /// Random gaps, as from many independent users
     Poisson,
 }
 

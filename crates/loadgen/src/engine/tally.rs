@@ -1,5 +1,7 @@
 //! Counts and histograms of a run.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 
 use crate::{
@@ -21,6 +23,8 @@ pub struct Tally {
     /// Part of [`Self::ok`]: a key was not found.
     pub misses: u64,
     errors: [u64; ErrorClass::ALL.len()],
+    /// Words of the server behind failures, with their numbers. Not all failures have some.
+    details: BTreeMap<ErrorClass, BTreeMap<String, u64>>,
     /// Connections opened again because the server had closed one between two requests.
     pub reconnects: u64,
     pub bytes_in: u64,
@@ -47,6 +51,7 @@ impl Tally {
             hits: 0,
             misses: 0,
             errors: [0; ErrorClass::ALL.len()],
+            details: BTreeMap::new(),
             reconnects: 0,
             bytes_in: 0,
             bytes_out: 0,
@@ -60,6 +65,17 @@ impl Tally {
 
     pub fn fail(&mut self, class: ErrorClass, count: u64) {
         self.errors[class as usize] += count;
+    }
+
+    /// Adds what the server said with `count` of the failures of a class.
+    pub fn add_detail(&mut self, class: ErrorClass, detail: String, count: u64) {
+        *self.details.entry(class).or_default().entry(detail).or_default() += count;
+    }
+
+    /// Returns what the server said, by class.
+    #[must_use]
+    pub fn details(&self) -> &BTreeMap<ErrorClass, BTreeMap<String, u64>> {
+        &self.details
     }
 
     /// Returns the failures by class; classes that did not occur are included as 0.
@@ -78,6 +94,9 @@ impl Tally {
         self.hits += other.hits;
         self.misses += other.misses;
         self.errors.iter_mut().zip(other.errors).for_each(|(sum, part)| *sum += part);
+        for (&class, details) in &other.details {
+            details.iter().for_each(|(detail, count)| self.add_detail(class, detail.clone(), *count));
+        }
         self.reconnects += other.reconnects;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
@@ -116,10 +135,12 @@ mod tests {
         one.ok = 2;
         one.misses = 1;
         one.fail(ErrorClass::FdLimit, 1);
+        one.add_detail(ErrorClass::FdLimit, "why".to_owned(), 1);
         one.service.saturating_record(2 * LATENCY_NANOS_MAX);
         let mut sum = one.clone();
         sum.merge(&one);
         assert_eq!((sum.ok, sum.hits, sum.misses, sum.failed(), sum.service.len()), (4, 0, 2, 2, 2));
+        assert_eq!(sum.details()[&ErrorClass::FdLimit]["why"], 2);
         assert!(sum.errors().all(|(class, count)| count == if class == ErrorClass::FdLimit { 2 } else { 0 }));
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Slice {
     service: Histogram<u64>,
     response: Histogram<u64>,
     /// Channel by which it returns when it has been read.
-    home: Sender<Box<Self>>,
+    return_to: Sender<Box<Self>>,
 }
 
 /// One thread's part of a timeline.
@@ -35,15 +35,15 @@ pub(crate) struct Slicer {
     warmup: Nanos,
     current: Option<Box<Slice>>,
     out: Sender<Box<Slice>>,
-    home: Sender<Box<Slice>>,
+    return_to: Sender<Box<Slice>>,
     returned: Receiver<Box<Slice>>,
 }
 
 impl Slicer {
     /// Cuts intervals of `width` nanoseconds, and sends those that have passed to `out`.
     pub(crate) fn new(width: Nanos, out: Sender<Box<Slice>>) -> Self {
-        let (home, returned) = channel();
-        Self { width: width.max(1), warmup: 0, current: None, out, home, returned }
+        let (return_to, returned) = channel();
+        Self { width: width.max(1), warmup: 0, current: None, out, return_to, returned }
     }
 
     /// Adds a warm-up of so many nanoseconds before the window.
@@ -131,7 +131,7 @@ impl Slicer {
                 lag_max: 0,
                 service: empty_histogram(),
                 response: empty_histogram(),
-                home: self.home.clone(),
+                return_to: self.return_to.clone(),
             }),
         })
     }
@@ -224,9 +224,9 @@ impl Timeline {
             histogram.reset();
         }
         (slice.ok, slice.failed, slice.lag_max) = (0, 0, 0);
-        let home = slice.home.clone();
+        let return_to = slice.return_to.clone();
         // Its thread may have ended.
-        let _ = home.send(slice);
+        let _ = return_to.send(slice);
     }
 
     /// Adds another timeline of the same run, with intervals of the same length.

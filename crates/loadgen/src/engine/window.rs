@@ -52,6 +52,11 @@ impl Window {
         now.saturating_sub(self.start.load(Ordering::Relaxed))
     }
 
+    /// Returns when the window ends, or [`Nanos::MAX`] as long as that is not known.
+    pub(crate) fn end(&self) -> Nanos {
+        self.end.load(Ordering::Relaxed)
+    }
+
     /// Returns how long there has been load.
     pub(super) fn since_origin(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.origin())

@@ -1,4 +1,4 @@
-//! Check of a reply.
+//! Check of a reply: the document, its length and its digest.
 
 use super::{catalogue::Document, protocols::ReplyKind};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     protocol::{Replies, RequestOutcome},
 };
 
-/// `document` is what was asked for, if there is such a thing.
+/// Checks a complete reply to the depth of `verify`. `document` is what was asked for, if there is such a thing.
 #[inline]
 pub(super) fn check_reply(
     reply: ReplyKind,
@@ -19,15 +19,16 @@ pub(super) fn check_reply(
         ReplyKind::Found { .. } => (1, 0),
         ReplyKind::Missing => (0, 1),
         // It says nothing of the document, so it is an error however little is checked.
-        ReplyKind::Refused => return (Replies { count: 1, hits: 0, misses: 0 }, Err(ErrorClass::Status)),
+        ReplyKind::Refused(_) => return (Replies::ONE, Err(ErrorClass::Status)),
     };
-    let outcome = if verify == FileVerify::None { Ok(()) } else { check(reply, body, document, verify) };
+    let outcome = if verify == FileVerify::None { Ok(()) } else { compare(reply, body, document, verify) };
     (Replies { count: 1, hits, misses }, outcome)
 }
 
-fn check(reply: ReplyKind, body: Body, document: Option<&Document>, verify: FileVerify) -> RequestOutcome {
+/// Compares a reply with the document.
+fn compare(reply: ReplyKind, body: Body, document: Option<&Document>, verify: FileVerify) -> RequestOutcome {
     let (if_short, document) = match (reply, document) {
-        (ReplyKind::Refused, _) => return Err(ErrorClass::Status),
+        (ReplyKind::Refused(_), _) => return Err(ErrorClass::Status),
         (ReplyKind::Missing, None) => return Ok(()),
         (ReplyKind::Missing, Some(_)) => return Err(ErrorClass::Miss),
         (ReplyKind::Found { .. }, None) => return Err(ErrorClass::Content),

@@ -8,7 +8,7 @@ mod tests;
 
 use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 
-use wire::file::{FileId, ORIGINAL_ID_BYTES};
+use wire::file::{FileId, ORIGINAL_ID_BYTES, Status};
 
 use self::check::check_reply;
 pub use self::{
@@ -99,6 +99,8 @@ pub struct FileConn<S> {
     /// Depth to which the current reply is checked, once it has begun.
     verify: Option<FileVerify>,
     body: Body,
+    /// Status of a reply that failed because of it.
+    refusal: Option<Status>,
 }
 
 impl<S: FileProtocol> FileClient<S> {
@@ -174,6 +176,9 @@ impl<S: FileProtocol> ClientProtocol for FileClient<S> {
             DecodeStep::Reply(reply) => {
                 conn.verify = None;
                 let body = std::mem::take(&mut conn.body);
+                if let ReplyKind::Refused(status) = reply {
+                    conn.refusal = Some(status);
+                }
                 let (replies, outcome) = check_reply(reply, body, self.plan.document(request), verify);
                 Progress::Done { replies, outcome, after: AfterReply::KeepAlive }
             }
@@ -191,6 +196,15 @@ impl<S: FileProtocol> ClientProtocol for FileClient<S> {
                 EofOutcome::Done { replies, outcome }
             }
         }
+    }
+
+    fn take_failure_detail(&mut self, conn: &mut FileConn<S>) -> Option<u32> {
+        conn.refusal.take().map(|status| status as u32)
+    }
+
+    fn failure_detail(&self, detail: u32) -> String {
+        let status = Status::ALL.iter().find(|status| **status as u32 == detail);
+        status.map_or_else(|| format!("status {detail}"), |status| format!("status {detail} ({})", status.name()))
     }
 
     /// The document's index in the catalogue; the largest number for what there is not.

@@ -44,7 +44,7 @@ pub enum ReplyKind {
     /// There is no such document.
     Missing,
     /// There may be one, but the server cannot send it.
-    Refused,
+    Refused(Status),
 }
 
 /// Raw bytes up to the end of the connection.
@@ -102,7 +102,11 @@ impl FileProtocol for Framed {
                     return DecodeStep::Reply(match self.status {
                         Some(Status::Found) => ReplyKind::Found { if_short: ErrorClass::Length },
                         Some(Status::Missing) => ReplyKind::Missing,
-                        Some(Status::Malformed | Status::Unavailable | Status::Failed) | None => ReplyKind::Refused,
+                        // A reply ends behind its head.
+                        None => ReplyKind::Refused(Status::Failed),
+                        Some(status @ (Status::Malformed | Status::Unavailable | Status::Failed)) => {
+                            ReplyKind::Refused(status)
+                        }
                     });
                 }
             }

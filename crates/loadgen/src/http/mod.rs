@@ -7,6 +7,7 @@ mod verify;
 
 use std::borrow::Cow;
 
+use http::StatusCode;
 use wire::http1::client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder};
 
 pub use self::{
@@ -15,6 +16,7 @@ pub use self::{
 };
 use crate::{
     error::ErrorClass,
+    failure_texts::FailureTexts,
     protocol::{AfterReply, ClientProtocol, Decoded, EofOutcome, Progress, Replies, RequestOutcome, Single},
     sample::Sampler,
 };
@@ -33,6 +35,8 @@ pub struct HttpClient {
     sampler: Sampler,
     requests: Vec<RequestState>,
     next: usize,
+    /// Beginnings of replies that are not HTTP.
+    malformed: FailureTexts,
 }
 
 /// A request, and what has been learned from the replies to it.
@@ -54,7 +58,12 @@ pub struct HttpConn {
     /// The body is to be compared, and nothing has been different so far.
     is_same: bool,
     tail: Tail,
+    /// Status of a reply that failed because of it.
+    failed_status: Option<u16>,
 }
+
+/// Numbers of failure details from which on they are texts; those below are statuses.
+const MALFORMED: u32 = 1_000;
 
 const NO_HEAD: Head = Head { status: 0, body: BodyLength::Exact(0), persistence: Persistence::KeepAlive };
 
@@ -73,7 +82,13 @@ impl HttpClient {
             reference: Reference::new(&spec.expectation, bytes_max),
         };
         let requests = specs.iter().map(state).collect();
-        Self { verify, sampler: Sampler::all(), requests, next: first % specs.len() }
+        Self {
+            verify,
+            sampler: Sampler::all(),
+            requests,
+            next: first % specs.len(),
+            malformed: FailureTexts::default(),
+        }
     }
 
     /// Checks only the replies that `sampler` chooses in full, and of the others status and length. Until there is a
@@ -109,6 +124,7 @@ impl ClientProtocol for HttpClient {
             body_bytes: 0,
             is_same: false,
             tail: Tail::default(),
+            failed_status: None,
         }
     }
 
@@ -142,7 +158,10 @@ impl ClientProtocol for HttpClient {
                     break Progress::Done { replies: Replies::ONE, outcome, after: conn.after_reply() };
                 }
                 Ok(Event::NeedMore) => break Progress::NeedMore,
-                Err(_) => break Progress::Broken(ErrorClass::Protocol),
+                Err(_) => {
+                    self.malformed.note(input);
+                    break Progress::Broken(ErrorClass::Protocol);
+                }
             }
         };
         Decoded { consumed: input.len() - rest.len(), progress }
@@ -159,7 +178,24 @@ impl ClientProtocol for HttpClient {
         }
     }
 
-    /// The place of the spec.
+    fn take_failure_detail(&mut self, conn: &mut HttpConn) -> Option<u32> {
+        let malformed = self.malformed.take_last().map(|number| MALFORMED + number);
+        conn.failed_status.take().map(u32::from).or(malformed)
+    }
+
+    /// Names a status as its RFC does, or quotes the beginning of what is not HTTP.
+    fn failure_detail(&self, detail: u32) -> String {
+        if detail >= MALFORMED {
+            return format!("`{}`", self.malformed.text(detail - MALFORMED));
+        }
+        let status = u16::try_from(detail).ok().and_then(|status| StatusCode::from_u16(status).ok());
+        match status.and_then(|status| status.canonical_reason()) {
+            Some(reason) => format!("{detail} {reason}"),
+            None => detail.to_string(),
+        }
+    }
+
+    /// Returns the index of the spec.
     fn operation(&self, Single(request): Single<usize>, _index: u64) -> u32 {
         u32::try_from(request).unwrap_or(u32::MAX)
     }
@@ -192,17 +228,18 @@ impl HttpConn {
     }
 
     #[inline]
-    fn outcome(&self, state: &mut RequestState) -> RequestOutcome {
+    fn outcome(&mut self, state: &mut RequestState) -> RequestOutcome {
         if self.is_same && state.reference.is_settled_at(self.body_bytes) { Ok(()) } else { self.check_reply(state) }
     }
 
     /// Whatever is not simply equal to what is kept.
     #[inline(never)]
-    fn check_reply(&self, state: &mut RequestState) -> RequestOutcome {
+    fn check_reply(&mut self, state: &mut RequestState) -> RequestOutcome {
         if self.verify == HttpVerify::None {
             return Ok(());
         }
         if !is_success(self.head) {
+            self.failed_status = Some(self.head.status);
             return Err(ErrorClass::Status);
         }
         if self.verify == HttpVerify::Status {

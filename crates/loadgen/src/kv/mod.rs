@@ -24,13 +24,12 @@ pub use self::{
 pub use crate::key_distribution::KeyDistribution;
 use crate::{
     error::ErrorClass,
+    failure_texts::FailureTexts,
     protocol::{AfterReply, ClientProtocol, Decoded, EofOutcome, Progress, Replies, RequestOutcome},
 };
 
 /// A reply that is not the expected one may be longer than that by this much before it is given up.
 const SURPLUS_BYTES_MAX: usize = 64 << 20;
-/// Limit of the part of a server's error message that is kept, in bytes.
-const ERROR_BYTES_MAX: usize = 200;
 
 /// Depth to which a reply is checked. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -62,7 +61,8 @@ pub struct KvClient {
     part: Range<u32>,
     next: u32,
     rng: fastrand::Rng,
-    first_error: Option<String>,
+    /// Texts of error replies, and beginnings of what is no reply.
+    said: FailureTexts,
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -85,13 +85,7 @@ impl KvClient {
         let part = part(script.positions(), thread, threads);
         let rng = fastrand::Rng::with_seed(seed.wrapping_add(thread as u64));
         let next = part.start;
-        Self { script, rules, part, next, rng, first_error: None, key: Vec::new(), value: Vec::new() }
-    }
-
-    /// Returns the server's first error message.
-    #[must_use]
-    pub fn first_error(&self) -> Option<&str> {
-        self.first_error.as_deref()
+        Self { script, rules, part, next, rng, said: FailureTexts::default(), key: Vec::new(), value: Vec::new() }
     }
 
     /// All replies up to `matched` are right: settles those that are whole. `used` bytes of the input have been
@@ -145,7 +139,10 @@ impl KvClient {
                 Some(done(length - kept, replies, outcome))
             }
             Ok(None) if whole.len() <= self.script.space.value_bytes_max() + SURPLUS_BYTES_MAX => None,
-            Ok(None) | Err(_) => Some(Decoded { consumed: 0, progress: Progress::Broken(ErrorClass::Protocol) }),
+            Ok(None) | Err(_) => {
+                self.said.note(whole);
+                Some(Decoded { consumed: 0, progress: Progress::Broken(ErrorClass::Protocol) })
+            }
         };
         if decoded.is_none() && kept == 0 {
             torn.extend_from_slice(input);
@@ -165,8 +162,11 @@ impl KvClient {
         let unless = |is_wrong: bool, class| if is_wrong { Err(class) } else { Ok(()) };
         match (action, reply) {
             (_, DecodedReply::Refused(text)) => {
-                self.first_error.get_or_insert_with(|| excerpt(text));
-                (Replies::ONE, unless(verify > KvVerify::None, ErrorClass::Status))
+                if verify == KvVerify::None {
+                    return (Replies::ONE, Ok(()));
+                }
+                self.said.note(text);
+                (Replies::ONE, Err(ErrorClass::Status))
             }
             (Action::Get, DecodedReply::Value(value)) => (hit, self.check_value(number, value)),
             (Action::GetMissing, DecodedReply::Value(_)) => {
@@ -230,7 +230,10 @@ impl ClientProtocol for KvClient {
                 let (_, outcome) = self.check_reply(Action::Set, 0, reply);
                 done(length - kept, Replies::ONE, outcome)
             }
-            Ok(None) | Err(_) => Decoded { consumed: 0, progress: Progress::Broken(ErrorClass::Protocol) },
+            Ok(None) | Err(_) => {
+                self.said.note(&torn);
+                Decoded { consumed: 0, progress: Progress::Broken(ErrorClass::Protocol) }
+            }
         }
     }
 
@@ -282,6 +285,15 @@ impl ClientProtocol for KvClient {
         EofOutcome::Failed(if is_in_value { ErrorClass::ShortBody } else { ErrorClass::EofEarly })
     }
 
+    fn take_failure_detail(&mut self, _conn: &mut KvConn) -> Option<u32> {
+        self.said.take_last()
+    }
+
+    /// Quotes the server.
+    fn failure_detail(&self, detail: u32) -> String {
+        format!("`{}`", self.said.text(detail))
+    }
+
     fn operation(&self, span: Span, index: u64) -> u32 {
         // What is prepared once more behind the end repeats what stands at the beginning.
         let place = (u64::from(span.start) + index) % u64::from(self.script.positions());
@@ -305,8 +317,4 @@ fn part(len: u32, thread: usize, threads: usize) -> Range<u32> {
     let start: u64 = (0..thread).map(share).sum();
     let edge = |position| u32::try_from(position).unwrap_or(len);
     if share(thread) == 0 { 0..len } else { edge(start)..edge(start + share(thread)) }
-}
-
-fn excerpt(text: &[u8]) -> String {
-    String::from_utf8_lossy(&text[..text.len().min(ERROR_BYTES_MAX)]).into_owned()
 }

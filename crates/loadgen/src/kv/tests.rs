@@ -160,13 +160,16 @@ fn each_level_of_verification_adds_one_check() {
 }
 
 #[test]
-fn the_first_error_message_of_a_server_is_kept() {
+fn error_replies_are_quoted() {
     let script = script(Dialect::Memcached, ScriptPlan::Each(Action::Set), 2, 2);
     let mut client = client(&script, STRICT);
     let replies: &[u8] = b"SERVER_ERROR out of memory\r\nERROR\r\n";
     let refused = (Err(ErrorClass::Status), 0, 0);
     assert_eq!(outcomes(&mut client, Span { start: 0, len: 2 }, &[replies]), [refused, refused]);
-    assert_eq!(client.first_error(), Some("SERVER_ERROR out of memory"));
+    // The last of the two; the first was noted before it.
+    let mut conn = client.open();
+    assert_eq!(client.take_failure_detail(&mut conn), Some(1));
+    assert_eq!([0, 1].map(|detail| client.failure_detail(detail)), ["`SERVER_ERROR out of memory`", "`ERROR`"]);
 }
 
 #[test]
@@ -195,7 +198,11 @@ fn hello_may_be_torn_or_refused() {
         let mut client = client(&script, STRICT);
         let mut conn = client.open();
         let decoded = pieces.iter().map(|piece| client.decode_greeting(&mut conn, piece)).last().expect("a piece");
-        (decoded.consumed, decoded.progress, client.first_error().map(str::to_owned))
+        (
+            decoded.consumed,
+            decoded.progress,
+            client.take_failure_detail(&mut conn).map(|detail| client.failure_detail(detail)),
+        )
     };
     let good: &[u8] = b"%1\r\n+proto\r\n:3\r\n";
     let accepted = |consumed| (consumed, done(consumed, Replies::ONE, Ok(())).progress, None);
@@ -204,7 +211,7 @@ fn hello_may_be_torn_or_refused() {
     let refused = welcome(&[b"-NOPROTO sorry\r\n"]);
     assert_eq!(
         (refused.1, refused.2.as_deref()),
-        (done(0, Replies::ONE, Err(ErrorClass::Status)).progress, Some("NOPROTO sorry"))
+        (done(0, Replies::ONE, Err(ErrorClass::Status)).progress, Some("`NOPROTO sorry`"))
     );
     assert_eq!(welcome(&[b"HTTP/1.1 400"]).1, Progress::Broken(ErrorClass::Protocol));
 }

@@ -96,6 +96,12 @@ pub fn merge(parts: &[NamedResult], order: Order) -> Result<Merged, MergeError> 
         requests: sum(|result| result.requests),
         ok,
         errors: errors(parts),
+        error_details: error_details(parts),
+        connections_opened: match order {
+            Order::Concurrent => optional(|result| result.connections_opened),
+            // Each had all of them to open.
+            Order::Consecutive => results().map(|result| result.connections_opened).min().flatten(),
+        },
         hits: optional(|result| result.hits),
         misses: optional(|result| result.misses),
         stores: optional(|result| result.stores),
@@ -153,6 +159,15 @@ fn errors(parts: &[NamedResult]) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for (class, count) in parts.iter().flat_map(|part| &part.result.errors) {
         *sums.entry(class.clone()).or_insert(0) += count;
+    }
+    sums
+}
+
+fn error_details(parts: &[NamedResult]) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let mut sums: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    for (class, details) in parts.iter().flat_map(|part| &part.result.error_details) {
+        let of_class = sums.entry(class.clone()).or_default();
+        details.iter().for_each(|(detail, count)| *of_class.entry(detail.clone()).or_default() += count);
     }
     sums
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use parking_lot::{RwLock, RwLockWriteGuard};
 use sys::{
     fifo::Directory,
-    mqueue::{Access, Queue, QueueName},
+    mqueue::{Access, Queue, QueueError, QueueName},
 };
 use wire::mserve::Request;
 
@@ -17,7 +17,7 @@ use super::{
     fifo::Fifo,
     load::{MqLoad, ReplyForm},
     log::Log,
-    recorder::{ClientRecorder, ClientReport, CompletedRequest},
+    recorder::{ClientRecorder, ClientReport, CompletedRequest, FailureDetail},
     reply::{IncomingReply, Lengths},
     sink::ReplyReader,
 };
@@ -48,7 +48,10 @@ impl ClientResources {
     pub(super) fn open(plan: &MqLoad) -> Result<Self, MqError> {
         let failed = |why: String| MqError::Queue { name: plan.queue.clone(), why };
         let name: QueueName = plan.queue.parse().map_err(|error| failed(format!("{error}")))?;
-        let queue = Queue::open(&name, Access::Send).map_err(|error| failed(error.to_string()))?;
+        let queue = Queue::open(&name, Access::Send).map_err(|error| {
+            let advice = if matches!(error, QueueError::Missing) { "; is a server running on it?" } else { "" };
+            failed(format!("{error}{advice}"))
+        })?;
         let directory = directory::open(&plan.fifo_directory, plan.sharing)?;
         Ok(Self { queue, directory })
     }
@@ -88,6 +91,9 @@ pub(super) struct Client<'a> {
     last_reply: Nanos,
     failures_in_row: u32,
 }
+
+/// Bytes that came, the outcome, and what more is known of a failure.
+type ExchangeEnd = (Received, RequestOutcome, Option<FailureDetail>);
 
 /// The FIFOs of one request.
 struct Fifos<'a> {
@@ -176,9 +182,10 @@ impl<'a> Client<'a> {
             *quota -= 1;
         }
         let free = clock::now();
+        let run_deadline = self.window.end().saturating_add(timeout);
         // It has waited for this client to be free as long as anything may take.
-        if free >= due.saturating_add(timeout) {
-            let (outcome, received) = (Err(ErrorClass::Timeout), Received::default());
+        if free >= due.saturating_add(timeout) || free >= run_deadline {
+            let (outcome, received) = (Err(ErrorClass::NotSent), Received::default());
             self.recorder.record_departure(due, free);
             self.settle(CompletedRequest {
                 file,
@@ -189,6 +196,7 @@ impl<'a> Client<'a> {
                 received,
                 ended: free,
                 outcome,
+                detail: None,
             });
             return Some(());
         }
@@ -197,21 +205,22 @@ impl<'a> Client<'a> {
         let sent = clock::now();
         self.recorder.record_departure(due, sent);
         let was_tried = fifos.is_ok();
-        let (received, outcome) = match fifos {
-            Ok(fifos) => self.exchange(&fifos, file, sent + timeout)?,
-            Err(class) => (Received::default(), Err(class)),
+        let (received, outcome, detail) = match fifos {
+            Ok(fifos) => self.exchange(&fifos, file, (sent + timeout).min(run_deadline))?,
+            Err((class, detail)) => (Received::default(), Err(class), detail),
         };
-        self.settle(CompletedRequest { file, due, free, sent, was_tried, received, ended: clock::now(), outcome });
+        let ended = clock::now();
+        self.settle(CompletedRequest { file, due, free, sent, was_tried, received, ended, outcome, detail });
         Some(())
     }
 
-    fn fifos(&mut self) -> Result<Fifos<'a>, ErrorClass> {
+    fn fifos(&mut self) -> Result<Fifos<'a>, (ErrorClass, Option<FailureDetail>)> {
         let mut make = || {
             let name = format!("{}{}-{}", self.plan.prefix, self.index, self.made);
             self.made += 1;
             Fifo::make(&self.resources.directory, name).map_err(|error| match error.raw_os_error() {
-                Some(number) if is_descriptor_shortage(number) => ErrorClass::FdLimit,
-                _ => ErrorClass::Fifo,
+                Some(number) if is_descriptor_shortage(number) => (ErrorClass::FdLimit, None),
+                number => (ErrorClass::Fifo, number.map(FailureDetail::System)),
             })
         };
         let data = make()?;
@@ -219,7 +228,7 @@ impl<'a> Client<'a> {
         Ok(Fifos { data, status })
     }
 
-    fn exchange(&mut self, fifos: &Fifos<'_>, file: usize, deadline: Nanos) -> Option<(Received, RequestOutcome)> {
+    fn exchange(&mut self, fifos: &Fifos<'_>, file: usize, deadline: Nanos) -> Option<ExchangeEnd> {
         let status = fifos.status.as_ref();
         let mut message = Vec::new();
         let request = Request::new(
@@ -230,7 +239,7 @@ impl<'a> Client<'a> {
         match request {
             Ok(request) => request.encode(&mut message),
             // The paths were checked with the command line.
-            Err(_) => return Some((Received::default(), Err(ErrorClass::WriteError))),
+            Err(_) => return Some((Received::default(), Err(ErrorClass::WriteError), None)),
         }
         let mut exchange = Exchange {
             window: self.window,
@@ -240,10 +249,11 @@ impl<'a> Client<'a> {
             status: status.map(|fifo| &fifo.reader),
             deadline,
             received: Received::default(),
+            refusal: None,
         };
         let reply = IncomingReply::new(self.plan, file, self.lengths, self.sampler.draw());
         let outcome = exchange.run(&self.resources.queue, &message, reply)?;
-        Some((exchange.received, outcome))
+        Some((exchange.received, outcome, exchange.refusal.map(FailureDetail::Refused)))
     }
 
     fn settle(&mut self, completed: CompletedRequest) {

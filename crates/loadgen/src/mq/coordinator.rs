@@ -199,6 +199,7 @@ impl RunReadings<'_> {
             busiest_thread_cpu: Duration::ZERO,
             threads,
             concurrency: self.plan.clients,
+            connections_opened: None,
             server: self.before.zip(self.after),
             was_interrupted: interrupted.is_some(),
             was_abandoned: false,

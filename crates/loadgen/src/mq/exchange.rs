@@ -10,6 +10,7 @@ use sys::{
     fifo::Reader,
     mqueue::{Queue, SendError},
 };
+use wire::mserve::Status;
 
 use super::{
     recorder::ClientRecorder,
@@ -36,6 +37,8 @@ pub(super) struct Exchange<'a, 'w> {
     pub(super) status: Option<&'a Reader>,
     pub(super) deadline: Nanos,
     pub(super) received: Received,
+    /// Status of a header that refuses the request.
+    pub(super) refusal: Option<Status>,
 }
 
 /// Reasons why an exchange ends early.
@@ -147,6 +150,7 @@ impl Exchange<'_, '_> {
                 Err(Errno::INTR) => continue,
                 Err(_) => return Err(ErrorClass::Fifo.into()),
             }
+            self.refusal = self.refusal.or_else(|| reply.refusal());
             if reply.header()?.is_some() {
                 // Behind it stands the file, or something that was not requested.
                 return Ok(Flow::Ended);

@@ -1,8 +1,9 @@
 //! Statistics of one client, and their form between processes.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, io};
 
 use serde::{Deserialize, Serialize};
+use wire::mserve::Status;
 
 use crate::{
     clock::Nanos,
@@ -28,6 +29,25 @@ pub(super) struct CompletedRequest {
     pub(super) received: Received,
     pub(super) ended: Nanos,
     pub(super) outcome: RequestOutcome,
+    pub(super) detail: Option<FailureDetail>,
+}
+
+/// Reason of a failure, where more is known than its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FailureDetail {
+    /// Status in the header of a reply.
+    Refused(Status),
+    /// Error of the system call that made or opened a FIFO.
+    System(i32),
+}
+
+impl fmt::Display for FailureDetail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(status) => write!(f, "status {} ({})", status.byte(), status.name()),
+            Self::System(number) => write!(f, "{}", io::Error::from_raw_os_error(*number)),
+        }
+    }
 }
 
 /// Statistics of one client.
@@ -107,7 +127,7 @@ impl<'a> ClientRecorder<'a> {
 
     /// The one place where requests are settled; the same rules as the engine's.
     pub(super) fn settle(&mut self, completed: CompletedRequest) {
-        let CompletedRequest { due, free, sent, received, ended, outcome, .. } = completed;
+        let CompletedRequest { due, free, sent, received, ended, outcome, detail, .. } = completed;
         self.last = self.last.max(ended);
         self.cpu.note(self.window, ended);
         let is_counted = match outcome {
@@ -136,7 +156,12 @@ impl<'a> ClientRecorder<'a> {
                     self.tally.first_byte.saturating_record(first.saturating_sub(begin));
                 }
             }
-            Err(class) => self.tally.fail(class, 1),
+            Err(class) => {
+                self.tally.fail(class, 1);
+                if let Some(detail) = detail {
+                    self.tally.add_detail(class, detail.to_string(), 1);
+                }
+            }
         }
     }
 
@@ -186,6 +211,7 @@ impl<'a> ClientRecorder<'a> {
 pub(super) struct ReportMessage {
     ok: u64,
     errors: BTreeMap<String, u64>,
+    details: BTreeMap<String, BTreeMap<String, u64>>,
     bytes_in: u64,
     bytes_out: u64,
     service: String,
@@ -205,6 +231,7 @@ impl From<&ClientReport> for ReportMessage {
         Self {
             ok: tally.ok,
             errors: tally.errors().map(|(class, count)| (class.name().to_owned(), count)).collect(),
+            details: tally.details().iter().map(|(class, of)| (class.name().to_owned(), of.clone())).collect(),
             bytes_in: tally.bytes_in,
             bytes_out: tally.bytes_out,
             service: encode(&tally.service),
@@ -226,7 +253,11 @@ impl ReportMessage {
         let mut tally = Tally::new();
         tally.ok = self.ok;
         for (name, count) in &self.errors {
-            tally.fail(*ErrorClass::ALL.iter().find(|class| class.name() == name)?, *count);
+            tally.fail(ErrorClass::from_name(name)?, *count);
+        }
+        for (name, details) in &self.details {
+            let class = ErrorClass::from_name(name)?;
+            details.iter().for_each(|(detail, count)| tally.add_detail(class, detail.clone(), *count));
         }
         (tally.bytes_in, tally.bytes_out) = (self.bytes_in, self.bytes_out);
         tally.service = decode(&self.service)?;
@@ -252,7 +283,17 @@ mod tests {
 
     fn completed(due: Nanos, ended: Nanos, outcome: RequestOutcome) -> CompletedRequest {
         let received = Received { first_byte: Some(due + 7), bytes: 3 };
-        CompletedRequest { file: 0, due, free: due + 2, sent: due + 5, was_tried: true, received, ended, outcome }
+        CompletedRequest {
+            file: 0,
+            due,
+            free: due + 2,
+            sent: due + 5,
+            was_tried: true,
+            received,
+            ended,
+            outcome,
+            detail: None,
+        }
     }
 
     #[test]
@@ -299,7 +340,8 @@ mod tests {
         recorder.record_departure(120, 125);
         recorder.settle(completed(120, 4_000_000, Ok(())));
         recorder.record_departure(121, 4_000_000);
-        recorder.settle(completed(121, 5_000, Err(ErrorClass::QueueFull)));
+        let detail = Some(FailureDetail::Refused(Status::Overloaded));
+        recorder.settle(CompletedRequest { detail, ..completed(121, 5_000, Err(ErrorClass::Status)) });
         recorder.received(77, 150);
         recorder.received(77, 250);
         recorder.sent(9, 150);
@@ -308,6 +350,8 @@ mod tests {
         let read = serde_json::from_str::<ReportMessage>(&text).expect("JSON").read().expect("a report");
         assert_eq!((read.tally.ok, read.tally.bytes_in, read.tally.bytes_out), (1, 77, 9));
         assert!(read.tally.errors().eq(report.tally.errors()));
+        assert_eq!(read.tally.details()[&ErrorClass::Status]["status 10 (overloaded)"], 1);
+        assert_eq!(read.tally.details(), report.tally.details());
         for (ours, theirs) in [
             (&report.tally.service, &read.tally.service),
             (&report.tally.response, &read.tally.response),

@@ -106,6 +106,12 @@ impl<'a> IncomingReply<'a> {
         }
     }
 
+    /// Returns the status of a header that says that the request was refused.
+    pub(super) fn refusal(&self) -> Option<Status> {
+        let header = self.head.read().ok().flatten()?;
+        Some(header.status).filter(|&status| status != Status::Ok)
+    }
+
     /// Returns the header, if there is to be one and it is complete. A refusal is an error.
     pub(super) fn header(&self) -> Result<Option<Header>, ErrorClass> {
         match self.head.read()? {

@@ -125,6 +125,8 @@ struct Peer<D> {
     socket: OwnedFd,
     responder: D,
     is_waiting_for_room: bool,
+    /// Everything has been said, and the client has been told so: what it still sends is discarded until it closes.
+    is_lingering: bool,
 }
 
 impl<D: Responder> EventLoop<D> {
@@ -152,7 +154,8 @@ impl<D: Responder> EventLoop<D> {
             self.peers.len() - 1
         });
         epoll::add(&self.epoll, &socket, EventData::new_u64(slot as u64), interest(false))?;
-        self.peers[slot] = Some(Peer { socket, responder: D::default(), is_waiting_for_room: false });
+        self.peers[slot] =
+            Some(Peer { socket, responder: D::default(), is_waiting_for_room: false, is_lingering: false });
         Ok(())
     }
 
@@ -203,6 +206,9 @@ impl<D: Responder> Peer<D> {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             };
+            if self.is_lingering {
+                continue;
+            }
             self.responder.on_input(&buffer[..length], replies)?;
             if length < buffer.len() && !has_end {
                 self.flush(slot, epoll, replies)?;
@@ -217,8 +223,8 @@ impl<D: Responder> Peer<D> {
         loop {
             let front = self.responder.front(replies);
             if front.is_empty() {
-                if self.responder.closes_when_sent() {
-                    return Err(Closed);
+                if self.responder.closes_when_sent() && !self.is_lingering {
+                    self.end_connection()?;
                 }
                 return self.wait_for_room(false, slot, epoll);
             }
@@ -229,6 +235,17 @@ impl<D: Responder> Peer<D> {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Closes the connection if the client has got everything, and otherwise only this side of it: closing a socket whose
+    /// client still sends is a reset, which can overtake the end of the reply.
+    fn end_connection(&mut self) -> Result<(), Closed> {
+        if sys::socket::end_if_acknowledged(self.socket.as_fd()) {
+            return Err(Closed);
+        }
+        sys::socket::shutdown_write(self.socket.as_fd());
+        self.is_lingering = true;
+        Ok(())
     }
 
     fn wait_for_room(&mut self, waits: bool, slot: usize, epoll: &OwnedFd) -> Result<(), Closed> {

@@ -5,11 +5,13 @@ use std::{fmt::Write as _, io};
 use super::text::setting_text;
 use crate::{
     compare::{Comparison, Row, Section, Unit},
-    units::{duration, rate},
+    units::{TimeUnit, rate, wrap},
 };
 
 /// Columns of a cell: a grouped number, a mark and a ratio.
-const CELL: usize = 21;
+const CELL: usize = 20;
+/// Columns of the names of figures.
+const NAME: usize = 20;
 
 /// Renders a comparison for a terminal.
 #[must_use]
@@ -39,45 +41,50 @@ fn write_text(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
     if comparison.sections.iter().flat_map(|section| &section.rows).any(|row| row.is_thin.contains(&true)) {
         writeln!(out, "? rests on fewer than 10 replies")?;
     }
+    writeln!(out, "CPU time and instructions are per request")?;
     writeln!(out)?;
-    comparison.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+    comparison.notes.iter().try_for_each(|note| writeln!(out, "{}", wrap(&format!("note: {note}"), 0)))
 }
 
 fn write_section(out: &mut String, comparison: &Comparison, section: &Section) -> std::fmt::Result {
-    let mut heading = format!("{:<26}", section.title);
+    let times = section.rows.iter().filter(|row| row.unit == Unit::Microseconds);
+    // One unit for all times of a section: that of the first figure, which is the median.
+    let unit =
+        times.flat_map(|row| &row.values).flatten().next().map_or(TimeUnit::Microseconds, |&us| TimeUnit::of(us));
+    let mut heading = format!("{:<NAME$}", section.title);
     for side in &comparison.results {
-        write!(heading, "{:>CELL$}", format!("{}          ", side.label))?;
+        write!(heading, "{:>CELL$}", format!("{}         ", side.label))?;
     }
     writeln!(out, "{}", heading.trim_end())?;
     for row in &section.rows {
-        let mut line = format!("{:<26}", format!("{}{}", row.name, unit_suffix(row.unit)));
+        let mut line = format!("{:<NAME$}", format!("{}{}", row.name, unit_suffix(row.unit, unit)));
         for index in 0..row.values.len() {
-            write!(line, "{:>CELL$}", cell(row, index))?;
+            write!(line, "{:>CELL$}", cell(row, index, unit))?;
         }
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
 
-fn cell(row: &Row, index: usize) -> String {
-    let Some(value) = row.values[index] else { return format!("-{:10}", "") };
+fn cell(row: &Row, index: usize, unit: TimeUnit) -> String {
+    let Some(value) = row.values[index] else { return format!("-{:9}", "") };
     let mark = if row.is_thin[index] { '?' } else { ' ' };
     let ratio = match row.ratios[index] {
         Some(ratio) if index > 0 && row.unit != Unit::Percent => format!("×{ratio:.3}"),
         _ => String::new(),
     };
-    format!("{}{mark} {ratio:<8}", figure(row.unit, value))
+    format!("{}{mark} {ratio:<7}", figure(row.unit, value, unit))
 }
 
 /// Returns what stands behind the name of a figure in a table.
-fn unit_suffix(unit: Unit) -> &'static str {
+fn unit_suffix(unit: Unit, time: TimeUnit) -> String {
     match unit {
-        Unit::RequestsPerSecond => ", requests/s",
-        Unit::Microseconds => "",
-        Unit::Percent => ", %",
-        Unit::Mebibytes => ", MiB",
-        Unit::MicrosecondsPerRequest => ", µs per request",
-        Unit::InstructionsPerRequest => " per request",
+        Unit::RequestsPerSecond => "/s".to_owned(),
+        Unit::Microseconds => format!(", {}", time.name()),
+        Unit::Percent => ", %".to_owned(),
+        Unit::Mebibytes => ", MiB".to_owned(),
+        Unit::MicrosecondsPerRequest => ", µs".to_owned(),
+        Unit::InstructionsPerRequest => String::new(),
     }
 }
 
@@ -86,10 +93,10 @@ fn unit_name(unit: Unit) -> String {
     serde_json::to_value(unit).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn figure(unit: Unit, value: f64) -> String {
+fn figure(unit: Unit, value: f64, time: TimeUnit) -> String {
     match unit {
         Unit::RequestsPerSecond | Unit::InstructionsPerRequest => rate(value),
-        Unit::Microseconds => duration(value),
+        Unit::Microseconds => time.format(value),
         Unit::Percent | Unit::MicrosecondsPerRequest => format!("{value:.3}"),
         Unit::Mebibytes => format!("{value:.1}"),
     }

@@ -7,8 +7,11 @@ use std::fmt::Write as _;
 use crate::{
     instructions::CountedModes,
     result::{Latency, ProtocolKind, RunResult, ServerUsage},
-    units::{Grouped, duration, mebibytes_per_second, rate},
+    units::{Grouped, TimeUnit, mebibytes_per_second, plural, rate, wrap},
 };
+
+/// Columns of a row's name and value, behind which its remark begins.
+const REMARK_COLUMN: usize = 34;
 
 /// CPU seconds below which the kernel has not sampled often enough to say how they were divided.
 const SPLIT_CPU_S_MIN: f64 = 0.2;
@@ -24,7 +27,7 @@ pub fn render(result: &RunResult) -> String {
 
 fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     writeln!(out, "{}", result.target)?;
-    writeln!(out, "{}", conditions(result))?;
+    paragraph(out, &conditions(result))?;
     write_origin(out, result)?;
     writeln!(out)?;
     if !result.steps.is_empty() {
@@ -40,7 +43,10 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     }
     row(out, "failed", &Grouped(failed).to_string(), "")?;
     for (class, count) in &result.errors {
-        row(out, &format!("  {class}"), &Grouped(*count).to_string(), "")?;
+        row(out, &format!("  {class}"), &Grouped(*count).to_string(), &details(result, class))?;
+    }
+    if let Some((asked, opened)) = result.missing_connections() {
+        row(out, "connections", &Grouped(opened).to_string(), &format!("of {} opened", Grouped(asked)))?;
     }
     if result.reconnects > 0 {
         row(out, "reconnects", &Grouped(result.reconnects).to_string(), "closed by the server between requests")?;
@@ -51,7 +57,7 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     writeln!(out)?;
     write_latencies(out, result)?;
     if result.clipped > 0 {
-        writeln!(out, "note: {} replies took 60 s or more: histograms end there", Grouped(result.clipped))?;
+        paragraph(out, &format!("note: {} took 60 s or more: histograms end there", plural(result.clipped, "reply")))?;
     }
     if result.kind == ProtocolKind::File && result.ok > 0 {
         writeln!(out, "{}", round_trips(result))?;
@@ -64,8 +70,33 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     write_cpu(out, result)
 }
 
+/// Writes a row; a long remark goes on below itself.
 fn row(out: &mut String, name: &str, value: &str, remark: &str) -> std::fmt::Result {
-    writeln!(out, "{}", format!("{name:<18}{value:>15} {remark}").trim_end())
+    let head = format!("{name:<18}{value:>15} ");
+    // Blanks of the head are no places to break.
+    let text = wrap(&format!("{}{remark}", "\u{a0}".repeat(REMARK_COLUMN)), REMARK_COLUMN);
+    let remark = text.trim_start_matches('\u{a0}');
+    writeln!(out, "{}", format!("{head}{remark}").trim_end())
+}
+
+/// Writes a text of any length in lines that fit a terminal.
+fn paragraph(out: &mut String, text: &str) -> std::fmt::Result {
+    writeln!(out, "{}", wrap(text, 0))
+}
+
+/// Returns what the server said with the failures of a class, the most frequent first.
+fn details(result: &RunResult, class: &str) -> String {
+    let Some(details) = result.error_details.get(class) else { return String::new() };
+    let mut details: Vec<_> = details.iter().collect();
+    details.sort_by_key(|&(_, count)| std::cmp::Reverse(*count));
+    match details[..] {
+        [(detail, _)] => detail.clone(),
+        _ => details
+            .iter()
+            .map(|(detail, count)| format!("{detail}: {}", Grouped(**count)))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
 }
 
 fn conditions(result: &RunResult) -> String {
@@ -88,6 +119,7 @@ fn conditions(result: &RunResult) -> String {
         ("verify", "verify ", "", ""),
     ] {
         if let Some(value) = setting(name) {
+            let value = value.parse().map_or(value, |number| Grouped(number).to_string());
             parts.push(format!("{before}{value}{}", if value == "1" { one } else { many }));
         }
     }
@@ -100,7 +132,7 @@ fn write_origin(out: &mut String, result: &RunResult) -> std::fmt::Result {
         let (host, version) = (origin.host.as_deref(), origin.version.as_deref());
         let host = host.map(|host| format!(" on {host}")).unwrap_or_default();
         let version = version.map(|version| format!(" by loadgen {version}")).unwrap_or_default();
-        writeln!(out, "measured from {started}{host}{version}")?;
+        paragraph(out, &format!("measured from {started}{host}{version}"))?;
     }
     if let (Some(warmup_s), Some(is_steady)) = (result.warmup_s, result.warmup_steady) {
         let how = if is_steady { "until the load was steady" } else { "and the load had not become steady" };
@@ -121,63 +153,59 @@ pub(super) fn setting_text(value: &serde_json::Value) -> String {
     }
 }
 
+/// Writes the latencies as a table with a row for each percentile, all in one unit.
 fn write_latencies(out: &mut String, result: &RunResult) -> std::fmt::Result {
     if result.ok == 0 {
         row(out, "latency", "-", "no reply was verified")?;
-        return write_lag(out, result);
+        return write_lag(out, result, result.lag_us.map_or(TimeUnit::Milliseconds, |lag| TimeUnit::of(lag.p99)));
     }
-    write!(out, "{:<10}", "latency")?;
-    for (name, _) in columns(&result.latency_us) {
-        write!(out, "{name:>10}")?;
-    }
+    let unit = TimeUnit::of(result.latency_us.p50);
+    let leading = if result.service_us.is_some() { "response" } else { "service" };
+    let columns: Vec<_> = [
+        (leading, Some(result.latency_us)),
+        ("service", result.service_us),
+        ("first byte", result.first_byte_us),
+        ("corrected", result.corrected_us),
+    ]
+    .into_iter()
+    .filter_map(|(name, latency)| Some((name, quantiles(&latency?))))
+    .collect();
+    write!(out, "{:<18}", format!("latency in {}", unit.name()))?;
+    columns.iter().try_for_each(|(name, _)| write!(out, "{name:>15}"))?;
     writeln!(out)?;
-    let Some(service) = &result.service_us else {
-        write_latency(out, "service", &result.latency_us)?;
-        write_first_byte(out, result)?;
-        if let Some(corrected) = &result.corrected_us {
-            write_latency(out, "corrected", corrected)?;
-        }
-        writeln!(
-            out,
-            "service time, from the actual send (closed loop: a stalled server is under-counted; see --rate)"
-        )?;
-        return match result.corrected_us {
-            Some(_) => {
-                writeln!(out, "corrected: an estimate, as wrk makes it, of what an open loop would have measured")
-            }
-            None => Ok(()),
-        };
-    };
-    write_latency(out, "response", &result.latency_us)?;
-    write_latency(out, "service", service)?;
-    write_first_byte(out, result)?;
-    writeln!(out, "response time, from the scheduled send; service time, from the actual send")?;
-    write_lag(out, result)
+    for (index, (name, _)) in quantiles(&result.latency_us).into_iter().enumerate() {
+        write!(out, "  {name:<16}")?;
+        columns.iter().try_for_each(|(_, latency)| write!(out, "{:>15}", unit.format(latency[index].1)))?;
+        writeln!(out)?;
+    }
+    if result.service_us.is_some() {
+        paragraph(out, "response time, from the scheduled send; service time, from the actual send")?;
+        return write_lag(out, result, unit);
+    }
+    paragraph(
+        out,
+        "service time, from the actual send (closed loop: while the server stalls, little is measured; see --rate)",
+    )?;
+    match result.corrected_us {
+        Some(_) => paragraph(out, "corrected: an estimate, as wrk makes it, of what an open loop would have measured"),
+        None => Ok(()),
+    }
 }
 
-fn write_lag(out: &mut String, result: &RunResult) -> std::fmt::Result {
+fn write_lag(out: &mut String, result: &RunResult, unit: TimeUnit) -> std::fmt::Result {
     let Some(lag) = &result.lag_us else { return Ok(()) };
-    writeln!(out, "requests left {} late at p99, {} at most", duration(lag.p99), duration(lag.max))?;
+    let (p99, max) = (unit.spell(lag.p99), unit.spell(lag.max));
+    paragraph(out, &format!("1 % of the requests were sent at least {p99} late, and none more than {max}"))?;
     let Some(backlog) = result.backlog.filter(|backlog| backlog.max > 0) else { return Ok(()) };
     let (p50, p99, max) = (Grouped(backlog.p50), Grouped(backlog.p99), Grouped(backlog.max));
     let server = if result.kind == ProtocolKind::Mq { "their client" } else { "a connection" };
-    writeln!(out, "requests that waited for {server}: {p50} at p50, {p99} at p99, {max} at most")
+    paragraph(
+        out,
+        &format!("requests that waited for {server}, whenever one fell due: {p50} at p50, {p99} at p99, {max} at most"),
+    )
 }
 
-/// Writes the time to the first byte, which counts from the same moment as the first of the latencies.
-fn write_first_byte(out: &mut String, result: &RunResult) -> std::fmt::Result {
-    result.first_byte_us.map_or(Ok(()), |first_byte| write_latency(out, "first byte", &first_byte))
-}
-
-fn write_latency(out: &mut String, name: &str, latency: &Latency) -> std::fmt::Result {
-    write!(out, "{name:<10}")?;
-    for (_, value) in columns(latency) {
-        write!(out, "{:>10}", duration(value))?;
-    }
-    writeln!(out)
-}
-
-fn columns(latency: &Latency) -> [(&'static str, f64); 11] {
+fn quantiles(latency: &Latency) -> [(&'static str, f64); 11] {
     [
         ("min", latency.min),
         ("p50", latency.p50),
@@ -220,7 +248,7 @@ fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
         row(out, "client ceiling", "unknown", why)?;
     }
     if !result.saturation.note.is_empty() {
-        writeln!(out, "note: {}", result.saturation.note)?;
+        paragraph(out, &format!("note: {}", result.saturation.note))?;
     }
     Ok(())
 }

@@ -140,7 +140,6 @@ pub(super) mod outcome {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RequestOutcome, D::Error> {
         let Some(name) = Option::<Cow<'de, str>>::deserialize(deserializer)? else { return Ok(Ok(())) };
-        let class = ErrorClass::ALL.iter().find(|class| class.name() == name);
-        class.map(|&class| Err(class)).ok_or_else(|| D::Error::custom(format!("no class of errors: {name}")))
+        ErrorClass::from_name(&name).map(Err).ok_or_else(|| D::Error::custom(format!("no class of errors: {name}")))
     }
 }

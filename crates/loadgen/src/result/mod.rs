@@ -2,18 +2,21 @@
 //!
 //! Doc comments of fields are the descriptions in `docs/schema/loadgen-result.schema.json`, which is derived from these types.
 
+mod latency;
 #[cfg(test)]
 pub(crate) mod samples;
 mod settings;
 
 use std::{collections::BTreeMap, fmt, num::NonZeroU64};
 
-use hdrhistogram::Histogram;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::settings::Settings;
+pub use self::{
+    latency::{Backlog, Latency},
+    settings::Settings,
+};
 use crate::{error::ErrorClass, instructions::CountedModes};
 
 /// Version of the JSON. A new optional field does not change it; a changed meaning does.
@@ -48,6 +51,13 @@ pub struct RunResult {
     /// Failed requests by class; a class that did not occur is absent.
     #[schemars(with = "BTreeMap<String, NonZeroU64>", extend("propertyNames" = error_class_names()))]
     pub errors: BTreeMap<String, u64>,
+    /// Failed requests by what the server said with its reply: a status, an error text. By class; a class of which nothing more is
+    /// known is absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub error_details: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Connections of config.connections that were open at some time; null where each request has one of its own, and for mq.
+    #[serde(default)]
+    pub connections_opened: Option<u64>,
     /// Verified replies that found a key (gets and deletions) or a document; null for http and mq. The sum of hits, misses and
     /// stores is ok.
     pub hits: Option<u64>,
@@ -184,6 +194,17 @@ impl RunResult {
     pub fn is_open(&self) -> bool {
         self.service_us.is_some() || self.config.get("mode").is_some_and(|mode| mode == "open")
     }
+
+    /// Returns the number of connections that were asked for and of those that were opened, if these are fewer although
+    /// the run took its time: a few requests need no more connections than they use.
+    #[must_use]
+    pub fn missing_connections(&self) -> Option<(u64, u64)> {
+        if self.origin.interrupted || self.config.contains_key("requests") {
+            return None;
+        }
+        let asked = self.config.get("connections").and_then(Value::as_u64)?;
+        self.connections_opened.filter(|&opened| opened < asked).map(|opened| (asked, opened))
+    }
 }
 
 /// A result and its name in messages.
@@ -255,74 +276,6 @@ pub struct Step {
     pub note: String,
     /// Result of this rate alone.
     pub result: RunResult,
-}
-
-/// Latency in microseconds, of verified requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema, Serialize)]
-#[schemars(transform = never_negative)]
-pub struct Latency {
-    pub mean: f64,
-    pub stddev: f64,
-    pub min: f64,
-    pub p50: f64,
-    pub p75: f64,
-    pub p90: f64,
-    pub p99: f64,
-    pub p999: f64,
-    pub p9999: f64,
-    /// 0 in results of versions that did not have it.
-    #[serde(default)]
-    pub p99999: f64,
-    pub max: f64,
-}
-
-impl Latency {
-    /// Reads the latency off a histogram of nanoseconds: all 0 if that is empty.
-    #[must_use]
-    pub fn from_histogram(histogram: &Histogram<u64>) -> Self {
-        if histogram.is_empty() {
-            return Self::default();
-        }
-        #[expect(clippy::cast_precision_loss, reason = "at most a minute in nanoseconds")]
-        let quantile = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
-        Self {
-            mean: histogram.mean() / 1e3,
-            stddev: histogram.stdev() / 1e3,
-            min: quantile(0.0),
-            p50: quantile(0.5),
-            p75: quantile(0.75),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
-            p9999: quantile(0.9999),
-            p99999: quantile(0.99999),
-            max: quantile(1.0),
-        }
-    }
-
-    /// Reads the latency off a histogram of nanoseconds, if that holds anything.
-    #[must_use]
-    pub fn if_recorded(histogram: &Histogram<u64>) -> Option<Self> {
-        (!histogram.is_empty()).then(|| Self::from_histogram(histogram))
-    }
-}
-
-/// Requests of one generator thread (for mq: of one client) that waited for a connection, counted whenever one fell due, itself
-/// included.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
-pub struct Backlog {
-    pub p50: u64,
-    pub p99: u64,
-    pub max: u64,
-}
-
-impl Backlog {
-    /// Reads the backlog off a histogram of requests, if that holds anything.
-    #[must_use]
-    pub fn if_recorded(histogram: &Histogram<u64>) -> Option<Self> {
-        let quantile = |quantile| histogram.value_at_quantile(quantile);
-        (!histogram.is_empty()).then(|| Self { p50: quantile(0.5), p99: quantile(0.99), max: quantile(1.0) })
-    }
 }
 
 /// Resources that the server's process used in the measured window, all threads.
@@ -417,22 +370,6 @@ mod null_for_none {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn latencies_are_microseconds() {
-        let mut histogram = Histogram::<u64>::new(3).expect("valid");
-        histogram.record_n(2_000, 99).expect("in range");
-        histogram.record(1_000_000).expect("in range");
-        let latency = Latency::from_histogram(&histogram);
-        assert!((latency.p50 - 2.0).abs() < 0.01 && (latency.max - 1_000.0).abs() < 1.0, "{latency:?}");
-    }
-
-    #[test]
-    fn an_empty_histogram_has_no_latency() {
-        let empty = Histogram::<u64>::new(3).expect("valid");
-        assert_eq!((Latency::from_histogram(&empty), Latency::if_recorded(&empty)), (Latency::default(), None));
-        assert_eq!(Backlog::if_recorded(&empty), None);
-    }
 
     #[test]
     fn a_kind_has_one_name_everywhere() {

@@ -17,6 +17,8 @@ pub(crate) fn nothing() -> RunResult {
         requests: 0,
         ok: 0,
         errors: BTreeMap::new(),
+        error_details: BTreeMap::new(),
+        connections_opened: None,
         hits: None,
         misses: None,
         stores: None,

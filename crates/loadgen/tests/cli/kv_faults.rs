@@ -50,7 +50,9 @@ fn a_wrong_reply_leaves_those_behind_it_right() {
 fn a_refusal_is_quoted() {
     let server = all_but_one(|| Act::Say(b"-NOAUTH Authentication required.\r\n".to_vec()));
     let run = Run::kv(&server.address(), ONE);
-    assert!(run.stderr.contains("the server said: NOAUTH Authentication required."), "{}", run.stderr);
+    let said = "error reply `NOAUTH Authentication required.`: the server wants a password: --auth";
+    assert!(run.stderr.starts_with("1 of 10 requests failed: ") && run.stderr.contains(said), "{}", run.stderr);
+    assert_eq!(run.result.error_details["status"]["`NOAUTH Authentication required.`"], 1);
 }
 
 #[test]
@@ -194,7 +196,11 @@ fn a_server_without_hello_is_a_status_error() {
     let server = Server::of(resp_request, |_| Act::Say(b"-ERR unknown command 'HELLO'\r\n".to_vec()));
     let run = Run::kv(&server.address(), &["-c", "1", "-n", "3", "--protocol", "resp3", "--constant-values"]);
     run.assert_errors(&[("status", 3)]);
-    assert!(run.stderr.contains("the server said: ERR unknown command 'HELLO'"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("error reply `ERR unknown command 'HELLO'` for every request, 3 in all"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -215,8 +221,8 @@ fn keys_that_cannot_be_stored_end_the_run() {
     let output = loadgen(&["kv", "--preload", "--keys", "100", "-n", "1", &server.address()]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("the server said: OOM command not allowed"), "{stderr}");
-    assert!(stderr.contains("error: 1 of 100 keys could not be stored: status 1"), "{stderr}");
+    let said = "error: 1 of 100 keys could not be stored: error reply `OOM command not allowed`: ";
+    assert!(stderr.starts_with(said), "{stderr}");
 }
 
 #[test]
@@ -243,7 +249,7 @@ fn every_connection_begins_with_the_login_which_stays_secret() {
     let server = Server::of(resp_request, |_| Act::Say(b"-WRONGPASS no\r\n".to_vec()));
     let run = Run::kv(&server.address(), &["-c", "1", "-n", "3", "--keys", "100", "--auth", "guess"]);
     assert_eq!((run.errors("status"), run.result.ok), (3, 0));
-    assert!(run.stderr.contains("the server said: WRONGPASS"), "{}", run.stderr);
+    assert!(run.stderr.contains("error reply `WRONGPASS no` for every request"), "{}", run.stderr);
     let refused = loadgen(&["kv", "--protocol", "us", "--auth", "x", "127.0.0.1:1"]);
     assert_eq!(refused.status.code(), Some(2));
 }

@@ -93,7 +93,7 @@ fn requests_due_in_a_stall_are_its_backlog() {
             loadgen::histogram::decode(&run.result.backlog_histogram.expect("an open loop")).expect("a histogram");
         assert_eq!((every.len(), every.max()), (run.result.requests, backlog.max));
         let (text, csv) = shown(out);
-        assert!(text.contains("requests that waited for a connection: ") && text.contains(" at most"), "{text}");
+        assert!(text.contains("requests that waited for a connection, ") && text.contains(" at most"), "{text}");
         assert_eq!(csv, format!("{},{},{}", backlog.max, backlog.p99, backlog.p50));
     }
 }

@@ -5,6 +5,7 @@
 mod command_line;
 mod coordinated_omission;
 mod engines;
+mod failures;
 mod file;
 mod file_faults;
 mod http_faults;

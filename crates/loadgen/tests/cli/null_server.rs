@@ -83,3 +83,19 @@ fn both_protocols_of_fileserver_are_served() {
         assert_eq!(null.stop(), Some(0));
     }
 }
+
+#[test]
+fn a_client_that_says_more_still_gets_the_whole_document() {
+    const BYTES: usize = 300_000;
+    let null = NullServer::start("file", "127.0.0.1:0", &["--body-size", &BYTES.to_string()]);
+    for _ in 0..20 {
+        let mut socket = TcpStream::connect(&null.address).expect("it listens");
+        socket.write_all(b"AAAAAAAA").expect("it reads");
+        let mut document = vec![0; BYTES];
+        socket.read_exact(&mut document[..1]).expect("a document");
+        // By now all of it may have been sent; a socket closed then would answer this with a reset.
+        socket.write_all(b"\n").expect("it is open");
+        socket.read_exact(&mut document[1..]).expect("all of it");
+        assert_eq!(socket.read(&mut [0]).expect("an orderly end"), 0);
+    }
+}

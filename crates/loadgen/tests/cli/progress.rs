@@ -18,16 +18,14 @@ use super::support::{
     socket_server::{Act, Server, ok},
 };
 
-const COLUMNS: u16 = 100;
-
-/// Runs with standard error on a terminal, and returns what was drawn there.
-fn on_a_terminal(kind: &str, arguments: &[&str]) -> (Output, String) {
+/// Runs with standard error on a terminal of so many columns, and returns what was drawn there.
+fn on_a_terminal(columns: u16, kind: &str, arguments: &[&str]) -> (Output, String) {
     let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
     grantpt(&controller).and_then(|()| unlockpt(&controller)).expect("a terminal");
     let name = ptsname(&controller, Vec::new()).expect("a name");
     let terminal = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, rustix::fs::Mode::empty());
     let terminal = terminal.expect("a terminal");
-    let size = Winsize { ws_row: 25, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
+    let size = Winsize { ws_row: 25, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&terminal, size).expect("a size");
     let reader = std::thread::spawn(move || {
         let (mut drawn, mut buffer) = (Vec::new(), [0; 4096]);
@@ -70,6 +68,7 @@ fn visible(drawn: &str) -> String {
 fn a_terminal_shows_progress_and_is_left_clean() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let (output, drawn) = on_a_terminal(
+        100,
         "xterm",
         &["http", "-c", "2", "-d", "1500ms", "--warmup", "500ms", "--format", "json", &server.url()],
     );
@@ -95,7 +94,7 @@ fn a_short_run_without_a_terminal_is_silent() {
     }
     for kind in ["dumb", "xterm"] {
         let show = if kind == "dumb" { "auto" } else { "none" };
-        let (_, drawn) = on_a_terminal(kind, &[&options[..], &[show, &url]].concat());
+        let (_, drawn) = on_a_terminal(100, kind, &[&options[..], &[show, &url]].concat());
         assert_eq!(drawn, "", "{kind}");
     }
 }
@@ -108,11 +107,11 @@ fn progress_lines_are_whole_and_have_all_figures() {
     let options = ["http", "-c", "2", "-R", "100", "-d", "2s", "--warmup", "500ms", "--progress", "lines"];
     let output = loadgen(&[&options[..], &[&server.url()]].concat());
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");
-    let lines: Vec<_> = stderr.lines().filter(|line| !line.contains("requests failed")).collect();
+    let lines: Vec<_> = stderr.lines().filter(|line| !line.contains("requests failed:")).collect();
     let mut full = 0;
     for line in &lines {
         let (head, figures) = line.split_once(": ").unwrap_or_else(|| panic!("{line}"));
-        assert!(head.ends_with(" at 100 requests/s") && head.contains(" s, "), "{line}");
+        assert!(head.ends_with(" at 100/s") && head.contains(" s, "), "{line}");
         let figures: Vec<_> = figures.split(", ").collect();
         assert!(figures[0].ends_with(" requests/s"), "{line}");
         let failed: u64 =
@@ -122,4 +121,24 @@ fn progress_lines_are_whole_and_have_all_figures() {
         full += u32::from(has_percentiles && failed > 0);
     }
     assert!(full > 0, "{stderr}");
+}
+
+#[test]
+fn the_live_view_fits_forty_columns() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let options = ["http", "-c", "2", "-R", "1500", "-d", "1500ms", "--warmup", "500ms"];
+    let (_, drawn) = on_a_terminal(40, "xterm", &[&options[..], &[&server.url()]].concat());
+    // A frame begins where the cursor is moved, and its lines follow each other as the terminal breaks them.
+    let frames = visible(&drawn.replace('\u{1b}', "\n\u{1b}"));
+    let mut measuring = 0;
+    for frame in frames.split(['\r', '\n']).filter(|frame| frame.starts_with("measuring")) {
+        let characters: Vec<_> = frame.trim_end().chars().collect();
+        let lines: Vec<String> = characters.chunks(40).map(String::from_iter).collect();
+        assert!(
+            lines.len() <= 2 && lines[0].starts_with("measuring at 1,500/s ") && lines[0].ends_with(" %"),
+            "{frame}"
+        );
+        measuring += u32::from(lines.len() == 2 && lines[1].contains("/s 0 failed") && lines[1].contains(" p99 "));
+    }
+    assert!(measuring > 0, "{frames}");
 }

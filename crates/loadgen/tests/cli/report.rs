@@ -176,9 +176,7 @@ fn a_comparison_has_ratios_and_claims_no_significance() {
         store.run(name, &["http", "-c", connections, "-n", "200", &server.url()]);
     }
     let text = store.text(&["--compare"], &["before", "after", "third"]);
-    for expected in
-        ["connections     1 | 2 | 4", "throughput, requests/s", "×", "note: one run each", "fewer than 10 replies"]
-    {
+    for expected in ["connections     1 | 2 | 4", "throughput/s", "×", "note: one run each", "fewer than 10 replies"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     let json: Value =
@@ -281,8 +279,9 @@ fn instructions_are_shown_per_request_in_every_format() {
         server["instructions_unknown"] = Value::Null;
         std::fs::write(&path, result.to_string()).expect("written");
         let text = store.text(&[], &["a"]);
-        let line = text.lines().find(|line| line.contains("instructions per request")).expect("a line of its own");
-        assert!(line.contains(" 12,345 ") && line.contains(words), "{line}");
+        let at = text.find("instructions per request").expect("a row of its own");
+        let row = text[at - 20..].split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(row.starts_with("12,345 ") && row.contains(words), "{row}");
     }
     schema::check(&result);
     let csv = store.text(&["--format", "csv"], &["a"]);
@@ -292,5 +291,5 @@ fn instructions_are_shown_per_request_in_every_format() {
     std::fs::copy(&path, Path::new(&store.path("b")).join("result.json")).expect("copied");
     let compared = store.text(&["--compare"], &["a", "b"]);
     let line = compared.lines().find(|line| line.contains("instructions")).expect("a row");
-    assert!(line.contains("per request") && line.matches("12,345").count() == 2, "{line}");
+    assert!(line.matches("12,345").count() == 2, "{line}");
 }

@@ -105,7 +105,7 @@ fn a_sweep_ends_when_the_server_cannot_keep_up() {
             assert!((step.result.requests as f64 - 0.6 * step.rate).abs() <= 4.0, "{step:?}");
         }
         assert!(steps[0].is_served && !steps[1].is_served && steps[1].note.starts_with("only "), "{}", steps[1].note);
-        let is_told = run.stderr.contains(&steps[1].note) && run.stderr.contains("1 higher rates are left out");
+        let is_told = run.stderr.contains(&steps[1].note) && run.stderr.contains("1 higher rate is left out");
         assert!(is_told, "{}", run.stderr);
     }
 }

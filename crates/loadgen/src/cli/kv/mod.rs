@@ -13,12 +13,12 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use loadgen::{
-    engine::{Limit, Load, Measured, Pacing, Reuse},
+    engine::{Limit, Load, Pacing, Reuse},
     kv::{
         Action, Dialect, KeyDistribution, KeySpace, KvClient, KvVerify, Mix, Script, ScriptPlan, Values, VerifyRules,
     },
     result::ProtocolKind,
-    summary::{ReplyKinds, RunDescription},
+    summary::{self, ReplyKinds, RunDescription},
 };
 use serde_json::{Value, json};
 
@@ -29,11 +29,11 @@ use self::{
 use super::{
     ExitOutcome, Failure,
     distribution::{DistributionArg, ratio},
-    eprint_line,
+    failures,
     socket_load::SocketLoadArgs,
     socket_run::{SocketRun, interrupt_flag, parse_endpoint},
     tls::TlsArgs,
-    values::{count, settings, value_name},
+    values::{count, number, settings, value_name},
     verify::{VerifyArg, verify_parser},
 };
 
@@ -46,7 +46,7 @@ const PRELOAD_BATCH: usize = 128;
 const PRELOAD_BATCH_BYTES: usize = 1 << 20;
 const PRELOAD_CONNECTIONS: usize = 16;
 
-const NO_SAMPLE: &str = "kv has no samples: to compare a reply with the prepared one costs less than to choose";
+const NO_SAMPLE: &str = "kv has no samples: comparing a reply with the prepared one costs less than choosing";
 
 const EXAMPLES: &str = "Examples:
   loadgen kv --preload -P 100 -d 5s 127.0.0.1:6379
@@ -76,7 +76,7 @@ pub(super) struct KvArgs {
     is_tls: bool,
     #[command(flatten)]
     tls: TlsArgs,
-    /// RESP: every connection begins with this password, or name and password
+    /// RESP: log in on every connection with this password, or name and password
     #[arg(long, value_name = "[USER:]PASSWORD", env = "LOADGEN_AUTH", hide_env_values = true)]
     auth: Option<LoginArg>,
     /// Protocol of the server
@@ -89,7 +89,7 @@ pub(super) struct KvArgs {
     #[arg(long, value_name = "SHARES")]
     mix: Option<MixArg>,
     /// Number of different keys
-    #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = |text: &str| number(text, 1, u32::MAX))]
     keys: u32,
     /// Bytes of each key
     #[arg(long, value_name = "N", default_value = "16", value_parser = count::<KEY_BYTES_MAX>)]
@@ -112,13 +112,13 @@ pub(super) struct KvArgs {
     /// Share of the gets that ask for a key that was never stored
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = ratio)]
     miss_ratio: f64,
-    /// Keys that should be there but are not are no error: the server evicts, or was not filled
+    /// Do not count missing keys as errors: the server evicts, or was not filled
     #[arg(long)]
     allow_misses: bool,
     /// Store all keys first
     #[arg(long)]
     preload: bool,
-    /// Level to which each reply is checked
+    /// How much of each reply is checked
     #[arg(long, default_value = "content", value_parser = verify_parser::<KvVerify>("content").without_sample(NO_SAMPLE))]
     verify: VerifyArg<KvVerify>,
 }
@@ -143,7 +143,7 @@ enum Workload {
 }
 
 pub(super) fn run(args: &KvArgs) -> Result<ExitOutcome, Failure> {
-    let choice = Choice::new(args).map_err(Failure::Usage)?;
+    let choice = WorkloadChoice::new(args).map_err(Failure::Usage)?;
     let address = address(&args.target, args.protocol).map_err(Failure::Usage)?;
     let endpoint = parse_endpoint(&address)?;
     let load = Load { tls: args.tls.for_address(args.is_tls, &address)?, ..choice.load(args) };
@@ -152,7 +152,7 @@ pub(super) fn run(args: &KvArgs) -> Result<ExitOutcome, Failure> {
     let describe = |load: &Load| description(args, args.load.config(load), load);
     let run = SocketRun::prepare(&args.load, endpoint, load, describe)?;
     if args.preload {
-        preload(args, &space, &run, &interrupt)?;
+        preload(args, &space, &run, describe, &interrupt)?;
     }
 
     let load = &run.load;
@@ -164,9 +164,8 @@ pub(super) fn run(args: &KvArgs) -> Result<ExitOutcome, Failure> {
     let rules = VerifyRules { verify: args.verify.level(KvVerify::Content), allow_misses: args.allow_misses };
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
     let ceiling = self_check::ceiling(args, &run, &interrupt)?;
-    let inspect = |measured: &mut Measured<KvClient>| explain(args, measured);
     let describe = |load: &Load| description(args, config(args, &choice, &script, load), load);
-    run.carry_out(make_client, inspect, describe, ceiling, &interrupt)
+    run.carry_out(make_client, |_| {}, describe, ceiling, &interrupt)
 }
 
 fn description(args: &KvArgs, mut config: BTreeMap<String, Value>, load: &Load) -> RunDescription {
@@ -175,7 +174,7 @@ fn description(args: &KvArgs, mut config: BTreeMap<String, Value>, load: &Load) 
     RunDescription { kind, target, config, pacing: load.pacing, replies: ReplyKinds::HitsMissesStores }
 }
 
-fn config(args: &KvArgs, choice: &Choice, script: &Script, load: &Load) -> BTreeMap<String, Value> {
+fn config(args: &KvArgs, choice: &WorkloadChoice, script: &Script, load: &Load) -> BTreeMap<String, Value> {
     let mut config = args.load.config(load);
     config.extend(settings([
         ("allow_misses", json!(args.allow_misses)),
@@ -195,7 +194,7 @@ fn config(args: &KvArgs, choice: &Choice, script: &Script, load: &Load) -> BTree
 }
 
 /// Meaning of the options taken together.
-struct Choice {
+struct WorkloadChoice {
     workload: Workload,
     plan: ScriptPlan,
     keys: DistributionArg,
@@ -203,7 +202,7 @@ struct Choice {
     mix: Option<Mix>,
 }
 
-impl Choice {
+impl WorkloadChoice {
     fn new(args: &KvArgs) -> Result<Self, String> {
         let default_workload = if args.mix.is_some() { Workload::Mix } else { Workload::Get };
         let workload = args.workload.unwrap_or(default_workload);
@@ -351,7 +350,13 @@ fn script(
 }
 
 /// Stores every key once, and accepts nothing but success.
-fn preload(args: &KvArgs, space: &KeySpace, run: &SocketRun<'_>, interrupt: &AtomicBool) -> Result<(), Failure> {
+fn preload(
+    args: &KvArgs,
+    space: &KeySpace,
+    run: &SocketRun<'_>,
+    describe: impl Fn(&Load) -> RunDescription,
+    interrupt: &AtomicBool,
+) -> Result<(), Failure> {
     let batch = (PRELOAD_BATCH_BYTES / (space.value_bytes_max() + args.key_size)).clamp(1, PRELOAD_BATCH);
     let keys = u64::from(args.keys);
     let load = Load {
@@ -379,28 +384,6 @@ fn preload(args: &KvArgs, space: &KeySpace, run: &SocketRun<'_>, interrupt: &Ato
     if measured.was_interrupted {
         return Err(Failure::Interrupted(anyhow!("interrupted while the keys were stored")));
     }
-    quote_refusal(&measured);
-    let classes = measured.tally.errors().filter(|&(_, count)| count > 0);
-    let classes: Vec<_> = classes.map(|(class, count)| format!("{} {count}", class.name())).collect();
-    Err(Failure::Other(anyhow!(
-        "{} of {keys} keys could not be stored: {}",
-        keys - measured.tally.ok,
-        classes.join(", ")
-    )))
-}
-
-/// Quotes what the server said when it refused a request, if it did.
-fn quote_refusal(measured: &Measured<KvClient>) {
-    if let Some(error) = measured.protocols.iter().find_map(KvClient::first_error) {
-        eprint_line(&format!("the server said: {error}"));
-    }
-}
-
-/// Gives a hint if keys are missing.
-fn explain(args: &KvArgs, measured: &Measured<KvClient>) {
-    quote_refusal(measured);
-    let has_missed = measured.tally.errors().any(|(class, count)| class.name() == "miss" && count > 0);
-    if has_missed && !args.preload {
-        eprint_line("hint: --preload stores the keys first; --allow-misses takes misses for right");
-    }
+    let why = failures::list_causes(&summary::summarize(describe(&load), &measured, None));
+    Err(Failure::Other(anyhow!("{} of {keys} keys could not be stored: {why}", keys - measured.tally.ok)))
 }

@@ -27,8 +27,8 @@ impl FromStr for SizeArg {
     fn from_str(text: &str) -> Result<Self, String> {
         let sizes = sizes(text).filter(|sizes| sizes.max() <= VALUE_BYTES_MAX).ok_or_else(|| {
             format!(
-                "not a number of bytes up to {VALUE_BYTES_MAX}, a range like 8..1024, sizes with their proportions like \
-                 8:70,1024:30, or lognormal:MEDIAN:SIGMA"
+                "not a size in bytes up to {VALUE_BYTES_MAX}; try 12, 8..1024, 8:70,1024:30 (sizes with their proportions) or \
+                 lognormal:300:1.2 (median and sigma)"
             )
         })?;
         Ok(Self { text: text.to_owned(), sizes })
@@ -77,7 +77,11 @@ impl FromStr for LoginArg {
             Some((_, password)) => Login { user: None, password: password.to_owned() },
             None => Login { user: None, password: text.to_owned() },
         };
-        if login.password.is_empty() { Err("not PASSWORD or USER:PASSWORD".to_owned()) } else { Ok(Self(login)) }
+        if login.password.is_empty() {
+            Err("no password; try PASSWORD or USER:PASSWORD".to_owned())
+        } else {
+            Ok(Self(login))
+        }
     }
 }
 
@@ -90,7 +94,7 @@ impl FromStr for MixArg {
 
     fn from_str(text: &str) -> Result<Self, String> {
         const SHARE_MAX: u32 = 1_000_000;
-        let problem = || "not shares like get=9,set=1 (of get, set and del)".to_owned();
+        let problem = || "not shares of get, set and del; try get=9,set=1".to_owned();
         let mut mix = Mix { get: 0, set: 0, del: 0 };
         for part in text.split(',') {
             let (name, share) = part.split_once('=').ok_or_else(problem)?;

@@ -76,6 +76,10 @@ pub(super) struct DialState {
     failures: u32,
     /// The server has answered on this socket, so it no longer sits in the listener's queue.
     is_settled: bool,
+    /// A connection has been open in this slot, now or before.
+    was_opened: bool,
+    /// A failed attempt has been counted as a failed request.
+    was_charged: bool,
 }
 
 impl DialState {
@@ -95,6 +99,20 @@ impl DialState {
 
     pub(super) fn is_handshaking(&self) -> bool {
         matches!(self.stage, Stage::Handshaking { .. })
+    }
+
+    pub(super) fn was_opened(&self) -> bool {
+        self.was_opened
+    }
+
+    /// Returns true if no connection was ever open here, and nothing that was counted says so.
+    pub(super) fn is_missing(&self) -> bool {
+        !self.was_opened && !self.was_charged
+    }
+
+    /// Takes note that a failed attempt is counted as a failed request.
+    pub(super) fn charge(&mut self) {
+        self.was_charged = true;
     }
 
     /// Returns true while there is a socket that is not open yet.
@@ -301,6 +319,7 @@ impl<'a> Dialer<'a> {
     /// Takes note that requests may be sent. Returns when the attempt began.
     pub(super) fn opened(dial: &mut DialState) -> Option<Nanos> {
         dial.stage = Stage::Open;
+        dial.was_opened = true;
         dial.since.take()
     }
 

@@ -337,14 +337,21 @@ impl<'a> Issuer<'a> {
         self.failures_in_row += 1;
     }
 
-    /// Gives the run up if there have been nothing but failures for long, on the whole on each of the `connections`.
-    /// Returns true if it did.
-    pub(super) fn abandon_if_unresponsive(&mut self, connections: usize, now: Nanos) -> bool {
+    /// Returns true if there have been nothing but failures for long, on the whole on each of the `connections`, and the
+    /// run has not been given up yet.
+    pub(super) fn is_unresponsive(&self, connections: usize, now: Nanos) -> bool {
         let patience = PATIENCE_MIN.max(self.timeout.saturating_mul(3));
-        let is_unresponsive = self.failures_in_row > 3 * connections && now - self.last_reply > patience;
-        let abandons = is_unresponsive && !self.was_abandoned;
-        self.was_abandoned |= abandons;
-        abandons
+        !self.was_abandoned && self.failures_in_row > 3 * connections && now - self.last_reply > patience
+    }
+
+    /// Gives the run up: nothing more is sent.
+    pub(super) fn abandon(&mut self) {
+        self.was_abandoned = true;
+    }
+
+    /// Returns true if the window has been closed for as long as a request may take.
+    pub(super) fn is_overdue(&self, now: Nanos) -> bool {
+        now >= self.window.end().saturating_add(self.timeout)
     }
 
     pub(super) fn was_abandoned(&self) -> bool {

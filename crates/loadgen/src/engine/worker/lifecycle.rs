@@ -1,7 +1,7 @@
 //! The life of a connection as far as several parts have to do with it: opening, sending, failing, ending.
 
 use super::{
-    super::load::Reuse,
+    super::{load::Reuse, pace::Limit},
     Worker,
     dialer::{Dialed, Dialer, Redial},
     issuer::DueRequest,
@@ -135,10 +135,9 @@ impl<P: ClientProtocol> Worker<'_, P> {
                     self.send_one(slot, pending);
                 }
                 None => {
-                    if !self.fail_unsent(None, due, ErrorClass::Timeout, now) {
+                    if !self.fail_due(due, now) {
                         return;
                     }
-                    self.add_backlog(due, now);
                 }
             }
             self.issuer.advance();
@@ -162,7 +161,13 @@ impl<P: ClientProtocol> Worker<'_, P> {
     #[inline]
     pub(super) fn settle(&mut self, slot: usize, pending: Pending<P::Request>, settled: SettledReplies) {
         self.issuer.record_settled(settled.replies.count);
-        self.recorder.settle(&self.protocol, slot, pending, settled);
+        let detail = if settled.outcome.is_err() { self.take_failure_detail(slot) } else { None };
+        self.recorder.settle(&self.protocol, slot, pending, settled, detail);
+    }
+
+    #[cold]
+    fn take_failure_detail(&mut self, slot: usize) -> Option<u32> {
+        self.protocol.take_failure_detail(&mut self.connections[slot].decoder)
     }
 
     /// Fails all that is left of a batch.
@@ -179,8 +184,29 @@ impl<P: ClientProtocol> Worker<'_, P> {
     fn fail_unsent(&mut self, slot: Option<usize>, due: Nanos, class: ErrorClass, now: Nanos) -> bool {
         let Some(stamp) = self.issuer.issue_unsent(due, now) else { return false };
         self.issuer.record_settled(1);
-        self.recorder.settle_unsent(slot, stamp, class, now);
+        let detail = slot.and_then(|slot| self.take_failure_detail(slot));
+        self.recorder.settle_unsent(slot, stamp, class, detail, now);
         true
+    }
+
+    /// Fails a request that has fallen due and found no connection. Returns false if it was not to be sent anyway.
+    fn fail_due(&mut self, due: Nanos, now: Nanos) -> bool {
+        let is_failed = self.fail_unsent(None, due, ErrorClass::NotSent, now);
+        if is_failed {
+            self.add_backlog(due, now);
+        }
+        is_failed
+    }
+
+    /// Fails all that has fallen due and was not sent.
+    fn fail_all_due(&mut self, now: Nanos) {
+        while self.issuer.is_open_loop() && self.issuer.is_issuing(now) {
+            let due = self.issuer.due(now);
+            if due > now || !self.fail_due(due, now) {
+                return;
+            }
+            self.issuer.advance();
+        }
     }
 
     /// Records how many requests waited when one fell due that has failed after waiting itself.
@@ -200,6 +226,9 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
         let due = self.issuer.due(now);
         if due <= now && self.fail_unsent(Some(slot), due, class, now) {
+            if self.recorder.counts(due, now) {
+                self.connections[slot].dial.charge();
+            }
             if self.issuer.is_open_loop() {
                 self.issuer.advance();
                 self.add_backlog(due, now);
@@ -309,14 +338,53 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
     }
 
-    /// Gives the run up if there have been nothing but failures for long. What was to be sent again fails.
+    /// Gives the run up if there have been nothing but failures for long. What was to be sent fails.
     pub(super) fn abandon_if_unresponsive(&mut self, now: Nanos) {
-        if self.issuer.abandon_if_unresponsive(self.connections.len(), now) {
+        if self.issuer.is_unresponsive(self.connections.len(), now) {
+            self.fail_all_due(now);
+            self.issuer.abandon();
             for slot in 0..self.connections.len() {
-                while let Some(pending) = self.connections[slot].pipeline.pop_resend() {
-                    self.fail(slot, pending, ErrorClass::ConnectFailed, now);
+                self.fail_resend(slot, ErrorClass::ConnectFailed, now);
+            }
+        }
+    }
+
+    /// Ends what is not settled when the window has been closed for as long as a request may take: all in flight, and
+    /// all that waits for a connection.
+    pub(super) fn end_overdue(&mut self, now: Nanos) {
+        let class = match self.issuer.reuse() {
+            Reuse::Keep => ErrorClass::Timeout,
+            // Its connection is not open yet.
+            Reuse::Once => ErrorClass::NotSent,
+        };
+        for slot in 0..self.connections.len() {
+            if !self.connections[slot].pipeline.is_idle() {
+                self.fail_connection(slot, ErrorClass::Timeout, ErrorClass::Timeout, now);
+            }
+            self.fail_resend(slot, class, now);
+        }
+        self.fail_all_due(now);
+    }
+
+    fn fail_resend(&mut self, slot: usize, class: ErrorClass, now: Nanos) {
+        while let Some(pending) = self.connections[slot].pipeline.pop_resend() {
+            self.fail(slot, pending, class, now);
+        }
+    }
+
+    /// Counts connections that were to be kept open and never were, unless a failed attempt has been counted, or there
+    /// was no time limit by which they should have been. Returns the number of those that were open at some time.
+    pub(super) fn count_opened(&mut self, now: Nanos) -> Option<u64> {
+        if self.issuer.reuse() == Reuse::Once {
+            return None;
+        }
+        if !self.thread.window.is_stopped() && matches!(self.thread.load.limit, Limit::Duration(_)) {
+            for slot in 0..self.connections.len() {
+                if self.connections[slot].dial.is_missing() {
+                    self.recorder.add_failure(slot, ErrorClass::NotOpened, now);
                 }
             }
         }
+        Some(self.connections.iter().filter(|connection| connection.dial.was_opened()).count() as u64)
     }
 }

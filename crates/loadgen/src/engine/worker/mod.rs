@@ -102,7 +102,8 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         self.dialer.start(origin);
         self.next_tick = origin;
         self.run_loop()?;
-        Ok(self.recorder.finish(self.protocol, self.issuer.was_abandoned()))
+        let opened = self.count_opened(clock::now());
+        Ok(self.recorder.finish(self.protocol, self.issuer.was_abandoned(), opened))
     }
 
     fn run_loop(&mut self) -> Result<(), EngineError> {
@@ -179,6 +180,9 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         self.dialer.close_deferred(&mut self.kernel);
         for slot in 0..self.connections.len() {
             self.check_deadlines(slot, now);
+        }
+        if self.issuer.is_overdue(now) {
+            self.end_overdue(now);
         }
         self.abandon_if_unresponsive(now);
     }

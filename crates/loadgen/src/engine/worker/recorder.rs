@@ -1,6 +1,9 @@
 //! Statistics of one thread: outcomes, latencies, intervals, single requests, and CPU time.
 
-use std::sync::{Arc, mpsc::Sender};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, mpsc::Sender},
+};
 
 use super::{
     super::{
@@ -32,6 +35,8 @@ pub(super) struct StatsRecorder<'a> {
     /// Requests are counted by when they fall due, not by when their replies arrive.
     counts_by_issue: bool,
     tally: Tally,
+    /// What the server said with failures, as the protocol numbers it.
+    details: BTreeMap<(ErrorClass, u32), u64>,
     slicer: Option<Slicer>,
     log: Option<Box<Recorder>>,
     cpu: CpuWindow,
@@ -57,6 +62,8 @@ pub(in super::super) struct ThreadReport<P> {
     /// CPU time inside the window.
     pub(in super::super) cpu: CpuTime,
     pub(in super::super) was_abandoned: bool,
+    /// Number of connections that were opened at least once; `None` where each request has one of its own.
+    pub(in super::super) connections_opened: Option<u64>,
 }
 
 impl<'a> StatsRecorder<'a> {
@@ -72,6 +79,7 @@ impl<'a> StatsRecorder<'a> {
             is_open_loop,
             counts_by_issue: is_open_loop || matches!(load.limit, Limit::Requests(_)),
             tally: Tally::new(),
+            details: BTreeMap::new(),
             slicer: load.timeline.map(slicer),
             log: load.request_log.map(|size| Box::new(Recorder::new(size, load.seed, index))),
             cpu: CpuWindow::default(),
@@ -109,7 +117,7 @@ impl<'a> StatsRecorder<'a> {
         self.tally.reconnects += u64::from(self.window.contains(now));
     }
 
-    /// Records the outcome of the oldest requests of a batch.
+    /// Records the outcome of the oldest requests of a batch. `detail` is what the server said with a failure.
     #[inline]
     pub(super) fn settle<P: ClientProtocol>(
         &mut self,
@@ -117,17 +125,37 @@ impl<'a> StatsRecorder<'a> {
         slot: usize,
         pending: Pending<P::Request>,
         settled: SettledReplies,
+        detail: Option<u32>,
     ) {
         let SettledReplies { replies, outcome, at, .. } = settled;
         let is_counted = self.count(pending.stamp, replies, outcome, at);
         if is_counted && self.log.is_some() {
             self.log_replies(protocol, slot, pending, settled);
         }
+        if let (true, Err(class)) = (is_counted, outcome) {
+            self.add_detail(class, detail, replies.count);
+        }
+    }
+
+    /// Counts what the server said with failures, if it said anything.
+    #[cold]
+    fn add_detail(&mut self, class: ErrorClass, detail: Option<u32>, count: u64) {
+        if let Some(detail) = detail {
+            *self.details.entry((class, detail)).or_default() += count;
+        }
     }
 
     /// Records a request that failed before there was anything to send it on.
-    pub(super) fn settle_unsent(&mut self, slot: Option<usize>, stamp: Stamp, class: ErrorClass, now: Nanos) {
+    pub(super) fn settle_unsent(
+        &mut self,
+        slot: Option<usize>,
+        stamp: Stamp,
+        class: ErrorClass,
+        detail: Option<u32>,
+        now: Nanos,
+    ) {
         if self.count(stamp, Replies::ONE, Err(class), now) {
+            self.add_detail(class, detail, 1);
             self.log_unsent(slot, Some(stamp.due), class, now);
         }
     }
@@ -170,6 +198,11 @@ impl<'a> StatsRecorder<'a> {
             }
         }
         is_counted
+    }
+
+    /// Returns true if a failure of a request that fell due at `due` counts.
+    pub(super) fn counts(&self, due: Nanos, now: Nanos) -> bool {
+        self.window.has_started(if self.counts_by_issue { due } else { now })
     }
 
     /// Adds an outcome to the timeline.
@@ -260,13 +293,21 @@ impl<'a> StatsRecorder<'a> {
     }
 
     /// Ends the recording.
-    pub(super) fn finish<P>(mut self, protocol: P, was_abandoned: bool) -> ThreadReport<P> {
+    pub(super) fn finish<P: ClientProtocol>(
+        mut self,
+        protocol: P,
+        was_abandoned: bool,
+        connections_opened: Option<u64>,
+    ) -> ThreadReport<P> {
         self.note_edges(Nanos::MAX);
         if let Some(slicer) = &mut self.slicer {
             slicer.flush();
         }
-        let Self { tally, log, first_connection, cpu, .. } = self;
-        ThreadReport { protocol, tally, log, first_connection, cpu: cpu.used(), was_abandoned }
+        let Self { mut tally, details, log, first_connection, cpu, .. } = self;
+        for ((class, detail), count) in details {
+            tally.add_detail(class, protocol.failure_detail(detail), count);
+        }
+        ThreadReport { protocol, tally, log, first_connection, cpu: cpu.used(), was_abandoned, connections_opened }
     }
 }
 
