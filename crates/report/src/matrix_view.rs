@@ -152,7 +152,7 @@ impl<'a> MatrixView<'a> {
         self.is_ranked() && self.compared_ratio(row, column).is_ok() && self.difference(row, column).is_none()
     }
 
-    /// What is known of a cell in one line: `uring, get-P1: 0.975× [0.964, 0.986] epoll, cheaper; 3.90 µs per request`.
+    /// Tells what is known of a cell in one line: `uring, get-P1: 0.975× [0.964, 0.986] epoll, cheaper; 3.90 µs per request`.
     pub(crate) fn read_out(&self, row: usize, column: usize) -> String {
         let mut words = format!("{}, {}", self.series[row].label, self.workloads()[column].name);
         let ratio = self.ratio(row, column).filter(|_| Some(row) != self.reference);
@@ -169,7 +169,7 @@ impl<'a> MatrixView<'a> {
         }
     }
 
-    /// What is claimed of a cell, or why nothing is: `cheaper`, `in doubt: flagged noisy`. Empty of the reference, and in a
+    /// Tells what is claimed of a cell, or why nothing is: `cheaper`, `in doubt: flagged noisy`. Empty of the reference, and in a
     /// run that cannot rank.
     pub(crate) fn standing(&self, row: usize, column: usize) -> String {
         match self.compared_ratio(row, column) {

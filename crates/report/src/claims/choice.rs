@@ -115,7 +115,7 @@ pub(crate) fn cheapest<'a>(view: &'a MatrixView<'_>, column: usize) -> Option<Cl
     (view.is_ranked() && ratios.len() > 1).then_some(claim)
 }
 
-/// What each choice changes, the largest change first, then those that change nothing; empty for a run that cannot rank.
+/// Effects of the choices, the largest change first, then those that change nothing; empty for a run that cannot rank.
 pub(crate) fn effects<'a>(view: &'a MatrixView<'_>) -> Vec<Claim<'a>> {
     if !view.is_ranked() {
         return Vec::new();

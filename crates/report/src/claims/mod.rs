@@ -63,7 +63,7 @@ pub(crate) enum Claim<'a> {
         reference: &'a str,
         counts: Counts,
     },
-    /// What one choice changes, all else equal: server CPU per request over all workloads.
+    /// Effect of one choice, all else equal: server CPU per request over all workloads.
     Effect {
         factor: Option<&'a str>,
         level: &'a str,
@@ -300,7 +300,7 @@ pub(crate) fn unseen(why: Unseen, blocks: u32, floor: f64) -> String {
     }
 }
 
-/// What a ratio means: `cheaper`, `more expensive`, `no difference seen: the interval holds 1`.
+/// Meaning of a ratio: `cheaper`, `more expensive`, `no difference seen: the interval holds 1`.
 pub(crate) fn standing(ratio: &Ratio, floor: f64) -> String {
     match ratio.difference(floor) {
         Difference::Lower => "cheaper".to_owned(),

@@ -46,7 +46,7 @@ pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
     })
 }
 
-/// What the reference needs, and how much of that is the kernel's.
+/// Cost of the reference, and the kernel's part of it.
 fn finding(view: &MatrixView<'_>, column: usize) -> Markup {
     let claims = [claims::needs(view, Some(column)), claims::kernel_share(view, column)];
     joined(&claims.iter().flatten().map(Claim::html).collect::<Vec<_>>(), " ")

@@ -126,7 +126,7 @@ pub(super) fn listed(names: &[&str]) -> String {
     }
 }
 
-/// What the workload of the headline is, and how the same comparison ends under the others.
+/// Describes the workload of the headline, and how the same comparison ends under the others.
 fn subtitle(view: &MatrixView<'_>) -> Markup {
     let workload = claims::picture_column(view).map(|column| &view.workloads()[column]);
     let subject = claims::subject(view);

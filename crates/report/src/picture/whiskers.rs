@@ -19,7 +19,7 @@ pub(crate) struct Row {
     pub(crate) ratio: Ratio,
     /// Noise floor as a fraction.
     pub(crate) floor: f64,
-    /// What the row says when it is pointed at.
+    /// Words of the row when it is pointed at.
     pub(crate) words: String,
     /// True if a difference is claimed: the others are grey and open.
     pub(crate) is_claimed: bool,

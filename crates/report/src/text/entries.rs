@@ -38,7 +38,7 @@ fn letter(place: usize) -> String {
     if place < 26 { letter.to_string() } else { format!("{letter}{}", place / 26) }
 }
 
-/// How the marks of [`entry`] are read.
+/// Explains the marks of [`entry`].
 pub(super) fn marks(view: &MatrixView<'_>) -> &'static str {
     if view.is_ranked() { " “~”: no difference seen." } else { "" }
 }

@@ -8,12 +8,12 @@ pub(super) struct Oracle<'a> {
     pub(super) summary: &'a Summary,
 }
 
-/// What must stand beside a cell.
+/// Words that must stand beside a cell.
 #[derive(Debug)]
 pub(super) enum Standing {
     Nothing,
     Exactly(String),
-    /// Why nothing is claimed: the words begin like this.
+    /// A reason to claim nothing; the words begin like this.
     Because(&'static str),
 }
 
@@ -124,7 +124,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Why a ratio is no difference.
+    /// Returns why a ratio is no difference.
     pub(super) fn reason(ratio: &Ratio, floor: f64) -> String {
         if ratio.blocks < 3 {
             format!("of only {} block{}", ratio.blocks, if ratio.blocks == 1 { "" } else { "s" })
