@@ -104,7 +104,10 @@ fn conditions(result: &RunResult) -> String {
     let mut parts: Vec<_> = ["protocol", "workload"].into_iter().filter_map(setting).collect();
     match (setting("rate"), setting("arrivals")) {
         (Some(rate), arrivals) => parts.push(format!("open loop, {rate} requests/s, {}", arrivals.unwrap_or_default())),
-        (None, Some(arrivals)) => parts.push(format!("open loop, {} rates, {arrivals}", result.steps.len())),
+        (None, Some(arrivals)) => {
+            let rates = plural(result.steps.len() as u64, "rate");
+            parts.push(format!("open loop, {rates}, {arrivals}"));
+        }
         (None, None) => parts.push("closed loop".to_owned()),
     }
     for (name, before, one, many) in [
