@@ -108,7 +108,7 @@ impl Drop for Progress {
     }
 }
 
-/// `http-server/uring get-128B-c64 213 k/s 4.02 µs noisy`.
+/// `http-server/uring get-128B-c64 213,000/s 4.02 µs noisy`.
 fn line(visit: &Visit) -> String {
     let mut words = vec![visit.cell.clone(), visit.workload.clone()];
     words.extend(figures(visit));
@@ -117,10 +117,10 @@ fn line(visit: &Visit) -> String {
     words.join(" ")
 }
 
-/// `213.0 k/s`, `4.02 µs`, `p99 412 µs`, and failed requests by class.
+/// `213,000/s`, `4.02 µs`, `p99 412 µs`, and failed requests by class.
 fn figures(visit: &Visit) -> Vec<String> {
     let Some(measured) = &visit.measured else { return Vec::new() };
-    let mut words = vec![format!("{:.1} k/s", measured.throughput_rps / 1_000.0)];
+    let mut words = vec![format!("{}/s", report::rate(measured.throughput_rps))];
     words.extend(measured.server.map(|server| format!("{:.2} µs", server.cpu_us)));
     words.extend(measured.response.as_ref().map(|response| format!("p99 {:.0} µs", response.p99)));
     words.extend(measured.errors.iter().map(|(class, count)| format!("{count} {class}")));
@@ -137,10 +137,10 @@ mod tests {
     #[test]
     fn a_line_says_what_a_visit_came_to_and_what_was_wrong() {
         let mut visit = samples::visit();
-        assert_eq!(line(&visit), "http-server/epoll closed 250.0 k/s 4.00 µs");
+        assert_eq!(line(&visit), "http-server/epoll closed 250,000/s 4.00 µs");
         visit.flags = vec![Flag::Noisy];
         visit.failure = Some("did not stop".to_owned());
-        assert_eq!(line(&visit), "http-server/epoll closed 250.0 k/s 4.00 µs noisy did not stop");
+        assert_eq!(line(&visit), "http-server/epoll closed 250,000/s 4.00 µs noisy did not stop");
         visit.measured = None;
         assert_eq!(figures(&visit), [""; 0]);
     }

@@ -84,7 +84,9 @@ impl Filter {
 
 /// The expression alone; names are not checked.
 pub(crate) fn parse(text: &str) -> Result<Expression> {
-    parser::parse(text).map_err(|why| usage(format!("--filter {why}; such as {EXAMPLE}")))
+    // What was expected at the end has nothing to quote.
+    let told = |why: String| format!("--filter '{text}': {}; for example {EXAMPLE}", why.replacen("``: ", "", 1));
+    parser::parse(text).map_err(|why| usage(told(why)))
 }
 
 impl Product {

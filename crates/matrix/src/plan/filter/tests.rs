@@ -109,7 +109,7 @@ fn unknown_names_are_usage_errors_with_the_nearest_valid_one() {
         ("driver=epoll)", "expected `and`, `or` or the end"),
         ("driver=epoll workload=get*", "expected `and`, `or` or the end"),
         ("driver=", "expected a value"),
-        ("driver=", "such as --filter 'server=kvcache"),
+        ("driver=", "--filter 'driver=': expected a value; for example --filter 'server=kvcache"),
     ] {
         let error = parse(text).unwrap_err();
         assert!(error.is::<crate::UsageError>());
