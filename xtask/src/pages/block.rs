@@ -24,23 +24,19 @@ pub(super) fn parse(text: &str) -> Result<Vec<Item>> {
     let mut is_below_commands = false;
     while let Some((event, range)) = events.next() {
         let number = text[..range.start].lines().count() + 1;
-        match event {
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => {
-                let code = code(&mut events);
-                match &*language {
-                    "" => bail!("line {number}: a code block without a language; commands are `sh`, output is `text`"),
-                    "sh" => items.extend(lines(&code, number + 1)),
-                    "text" if is_below_commands => items.push(Item::Promise { text: code, number: number + 1 }),
-                    _ => {}
-                }
-                is_below_commands = &*language == "sh";
+        let Event::Start(tag) = event else { continue };
+        let was_below_commands = std::mem::take(&mut is_below_commands);
+        if let Tag::Heading { .. } = tag {
+            items.push(Item::Heading);
+        } else if let Tag::CodeBlock(CodeBlockKind::Fenced(language)) = tag {
+            let code = code(&mut events);
+            match &*language {
+                "" => bail!("line {number}: a code block without a language; commands are `sh`, output is `text`"),
+                "sh" => items.extend(lines(&code, number + 1)),
+                "text" if was_below_commands => items.push(Item::Promise { text: code, number: number + 1 }),
+                _ => {}
             }
-            Event::Start(Tag::Heading { .. }) => {
-                items.push(Item::Heading);
-                is_below_commands = false;
-            }
-            Event::Start(_) => is_below_commands = false,
-            _ => {}
+            is_below_commands = &*language == "sh";
         }
     }
     Ok(items)
@@ -50,10 +46,10 @@ pub(super) fn parse(text: &str) -> Result<Vec<Item>> {
 fn code(events: &mut OffsetIter<'_>) -> String {
     let mut code = String::new();
     for (event, _) in events.by_ref() {
-        match event {
-            Event::Text(text) => code.push_str(&text),
-            Event::End(TagEnd::CodeBlock) => break,
-            _ => {}
+        if let Event::Text(text) = event {
+            code.push_str(&text);
+        } else if event == Event::End(TagEnd::CodeBlock) {
+            break;
         }
     }
     code
