@@ -137,7 +137,9 @@ fn show(spec: &RunSpec, listing: Listing) -> Result<ExitCode> {
 fn start(spec: &RunSpec) -> Result<ExitCode> {
     let host = host::facts()?;
     let _lock = setup::lock(spec.session.is_forced)?;
-    eprintln!("{}", preview::announcement(spec));
+    if !spec.session.is_built {
+        eprintln!("{}", preview::announcement(spec));
+    }
     let Plan { servers, mut setups, binaries } = plan(spec, &host)?;
     let notes = setups.iter().flat_map(|setup| &setup.notes);
     let mut notes: Vec<&String> = notes

@@ -89,21 +89,16 @@ pub(crate) fn dry_run(matrices: &[(&Subject, &Setup)]) -> String {
     text
 }
 
-/// Returns what a run is going to do, before anything is built: the servers are not there yet to be asked for their back ends.
+/// Returns what a run is going to do, for the minutes in which it is built: the servers are not there yet to be asked for
+/// their back ends.
 pub(crate) fn announcement(spec: &RunSpec) -> String {
     let servers: Vec<&str> = spec.subjects.iter().map(|own| own.subject.server()).collect();
-    let build = if spec.session.is_built {
-        String::new()
-    } else {
-        format!("builds {} and loadgen (some minutes the first time), then ", servers.join(", "))
-    };
-    let limit = spec.session.ends_within_s.map_or_else(
-        || "says how long they take, and measures".to_owned(),
-        |limit_s| format!("measures for at most {}", minutes(limit_s)),
-    );
+    let build = format!("builds {} and loadgen (some minutes the first time)", servers.join(", "));
+    let limit =
+        spec.session.ends_within_s.map_or_else(String::new, |limit_s| format!(" for at most {}", minutes(limit_s)));
     let kind =
         if spec.is_quick { "a quick run, which shows large differences and does not rank" } else { "a full run" };
-    format!("bench-matrix: {kind}; {build}{limit}")
+    format!("bench-matrix: {kind}: {build}, then measures{limit}")
 }
 
 fn total(subject: &Subject, setup: &Setup) -> String {

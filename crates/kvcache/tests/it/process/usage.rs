@@ -49,22 +49,22 @@ fn a_snapshot_that_cannot_be_saved_is_refused_at_start() {
 fn a_limit_too_small_for_any_entry_is_warned_of() {
     for store in ["packed", "hashbrown", "std", "partitioned"] {
         let run = |limit: &str| {
-            let server = start(&["--threads", "2", "--store", store, "--maxmemory", limit]).unwrap();
+            let mut server = start(&["--threads", "2", "--store", store, "--maxmemory", limit]).unwrap();
             let mut client = Client::connect(server.address()).unwrap();
-            let warned = server.stderr().split_once("shards need ").map(|(_, rest)| rest.to_owned());
-            (
-                server,
-                client.send(b"SET 0123456789abcdef 0123456789ab\r\n").and_then(|()| client.take(4)).unwrap(),
-                warned,
-            )
+            let reply = client.send(b"SET 0123456789abcdef 0123456789ab\r\n").and_then(|()| client.take(4)).unwrap();
+            drop(client);
+            // All that it has to say has been said once it is gone.
+            server.terminate().unwrap();
+            server.wait().unwrap();
+            (reply, server.stderr().split_once("shards need ").map(|(_, rest)| rest.to_owned()))
         };
-        let (_server, reply, warned) = run("1kb");
+        let (reply, warned) = run("1kb");
         assert_eq!(reply, b"-OOM", "{store}");
         let warned = warned.expect("a warning");
         let needed: u64 = warned.split(' ').next().unwrap().parse().unwrap();
-        let (_server, reply, warned) = run(&needed.to_string());
+        let (reply, warned) = run(&needed.to_string());
         assert_eq!((&reply[..], warned), (&b"+OK\r"[..], None), "{store}: {needed} bytes");
-        let (_server, _, warned) = run(&(needed - 64).to_string());
+        let (_, warned) = run(&(needed - 64).to_string());
         assert!(warned.is_some(), "{store}: {needed} bytes");
     }
 }
