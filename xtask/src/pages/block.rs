@@ -6,8 +6,6 @@ use pulldown_cmark::{CodeBlockKind, Event, OffsetIter, Options, Parser, Tag, Tag
 /// What a page asks of its reader, or promises to him.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Item {
-    /// A heading: what was started above it is not needed any more.
-    Heading,
     /// A command line of an `sh` block, its continuation lines joined, without the comment at its end.
     Line { line: String, number: usize },
     /// A `text` block directly below an `sh` block: the output of its last line.
@@ -26,9 +24,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Item>> {
         let number = text[..range.start].lines().count() + 1;
         let Event::Start(tag) = event else { continue };
         let was_below_commands = std::mem::take(&mut is_below_commands);
-        if let Tag::Heading { .. } = tag {
-            items.push(Item::Heading);
-        } else if let Tag::CodeBlock(CodeBlockKind::Fenced(language)) = tag {
+        if let Tag::CodeBlock(CodeBlockKind::Fenced(language)) = tag {
             let code = code(&mut events);
             match &*language {
                 "" => bail!("line {number}: a code block without a language; commands are `sh`, output is `text`"),
@@ -86,7 +82,7 @@ mod tests {
     fn commands_come_in_the_order_of_the_page() {
         let page = "# A\n\n```sh\na b   # why\n# only said\nc \\\n  d\n```\n\n```text\n5\n```\n\nand\n\n```text\nno promise\n```\n";
         let promise = Item::Promise { text: "5\n".to_owned(), number: 11 };
-        assert_eq!(parse(page).unwrap(), [Item::Heading, line("a b", 4), line("c   d", 7), promise]);
+        assert_eq!(parse(page).unwrap(), [line("a b", 4), line("c   d", 7), promise]);
     }
 
     #[test]

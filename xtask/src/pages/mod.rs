@@ -1,8 +1,8 @@
 //! `cargo xtask pages`: every command of the README and of the crates' READMEs, run in a copy of the tree.
 //!
 //! A reader copies what stands in a block marked `sh`. Each line of such a block is run here by the shell, in the order of
-//! the page, in a clone of what is committed and changed; a server is started and runs until the next heading, where it must
-//! drain. What a `text` block directly below promises is compared with what was printed, numbers aside. The programs are
+//! the page, in a clone of what is committed and changed; a server is started and runs until the page starts it anew or ends,
+//! where it must drain. What a `text` block directly below promises is compared with what was printed, numbers aside. The programs are
 //! those that the tests have built; runs are shortened, nothing else is changed.
 
 mod block;
@@ -90,7 +90,6 @@ fn run_page(text: &str, programs: &Path) -> Result<usize> {
     let (mut lines, mut printed) = (0, String::new());
     for item in items {
         match item {
-            Item::Heading => session.stop_servers()?,
             Item::Line { line, number } => {
                 printed = session.run_line(&line).with_context(|| format!("line {number}: {line}"))?;
                 lines += 1;
