@@ -1,3 +1,5 @@
+//! Waits of a connection: for its operations, its deadline, its promises and the drain, whichever comes first.
+
 use std::{
     future::{Future, poll_fn},
     net::Shutdown as Half,

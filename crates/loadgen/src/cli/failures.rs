@@ -14,7 +14,7 @@ const CAUSES_MAX: usize = 8;
 /// One cause of failures.
 struct Cause<'a> {
     class: ErrorClass,
-    /// What the server said.
+    /// The server's own words.
     detail: Option<&'a str>,
     count: u64,
 }

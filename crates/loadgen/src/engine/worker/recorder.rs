@@ -35,7 +35,7 @@ pub(super) struct StatsRecorder<'a> {
     /// Requests are counted by when they fall due, not by when their replies arrive.
     counts_by_issue: bool,
     tally: Tally,
-    /// What the server said with failures, as the protocol numbers it.
+    /// Causes that the server named with failures, as the protocol numbers them.
     details: BTreeMap<(ErrorClass, u32), u64>,
     slicer: Option<Slicer>,
     log: Option<Box<Recorder>>,
