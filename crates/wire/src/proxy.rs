@@ -1,7 +1,7 @@
 //! The PROXY protocol, versions 1 and 2: the line or block in front of a connection by which a proxy says who the client is.
 //! (haproxy.org, `doc/proxy-protocol.txt`)
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Longest line of version 1, its end included.
 const LINE_MAX: usize = 107;

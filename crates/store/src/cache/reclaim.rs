@@ -65,12 +65,15 @@ impl<S: Store> Cache<S> {
     pub(super) fn make_room(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
         match self.limit == usize::MAX || self.bytes_with(size) <= self.limit {
             true => Ok(()),
-            false => {
-                let made = self.evict_for(hash, key, size, now);
-                let is_allowed = self.bytes_with(size) <= self.limit.saturating_add(self.allowance);
-                if self.allowance > 0 && is_allowed { Ok(()) } else { made }
-            }
+            false => self.evict_for(hash, key, size, now).or_else(|error| self.allow(size).ok_or(error)),
         }
+    }
+
+    /// Returns `Some` if an entry of this size may exceed the limit: see [`Cache::set_allowance`].
+    #[cold]
+    fn allow(&self, size: Size) -> Option<()> {
+        let is_allowed = self.allowance > 0 && self.bytes_with(size) <= self.limit.saturating_add(self.allowance);
+        is_allowed.then_some(())
     }
 
     /// Returns the memory held once such an entry has been added.

@@ -1,7 +1,7 @@
 //! Hosts and ports: the field `Host`, and the authority of a target in absolute form (RFC 9110, section 4.2; RFC 3986,
 //! section 3.2).
 
-use std::net::Ipv6Addr;
+use core::net::Ipv6Addr;
 
 use super::request::byte_set;
 

@@ -90,24 +90,24 @@ impl RequestParser {
     pub fn parse<'a>(&mut self, input: &'a [u8], limits: &RequestLimits) -> Result<Parsed<'a>, TooLong> {
         let limit = limits.request_bytes_max.saturating_add(1);
         let until = input.len().min(limit);
-        let found = memchr(SEPARATOR, &input[self.searched..until]);
-        let end = found.map_or(until, |found| self.searched + found);
-        if end > UNKNOWN_BYTES_MAX && !begins_with_command(input) {
+        let Some(found) = memchr(SEPARATOR, &input[self.searched..until]) else {
+            self.searched = until;
+            let is_too_long = input.len() >= limit || is_refused(input, until);
+            return if is_too_long { Err(TooLong) } else { Ok(Parsed::Incomplete { need: 0 }) };
+        };
+        let end = self.searched + found;
+        self.searched = 0;
+        if end > UNKNOWN_BYTES_MAX && is_refused(input, end) {
             return Err(TooLong);
         }
-        if found.is_none() {
-            self.searched = until;
-            return if input.len() >= limit { Err(TooLong) } else { Ok(Parsed::Incomplete { need: 0 }) };
-        }
-        self.searched = 0;
         Ok(Parsed::Complete { request: Request::read(&input[..end]), consumed: end + 1 })
     }
 }
 
-/// True if the input begins with a command that may be long.
+/// True for a request of this length, as far as it goes, that is long and begins with no command that may be.
 #[cold]
-fn begins_with_command(input: &[u8]) -> bool {
-    [b"GET ", b"SET ", b"DEL "].iter().any(|verb| input.starts_with(*verb))
+fn is_refused(input: &[u8], length: usize) -> bool {
+    length > UNKNOWN_BYTES_MAX && ![b"GET ", b"SET ", b"DEL "].iter().any(|verb| input.starts_with(*verb))
 }
 
 impl<'a> Request<'a> {

@@ -1,0 +1,173 @@
+use std::{fs, io::Read, os::unix::fs::symlink};
+
+use super::*;
+use crate::swapper::Swapper;
+
+struct Tree {
+    _outer: tempfile::TempDir,
+    root: Root,
+    path: std::path::PathBuf,
+}
+
+/// `root/` with everything a tree may contain, and `secret` beside it.
+fn tree(resolver: Resolver) -> Tree {
+    let outer = tempfile::tempdir().unwrap();
+    let path = outer.path().join("root");
+    fs::create_dir_all(path.join("sub")).unwrap();
+    fs::create_dir_all(path.join("deep/deep")).unwrap();
+    fs::write(outer.path().join("secret"), "secret").unwrap();
+    fs::write(path.join("file"), "contents").unwrap();
+    for (target, link) in [
+        ("file", "good"),
+        ("../file", "sub/good"),
+        ("../secret", "escape"),
+        ("/etc/hostname", "absolute"),
+        ("/proc/self/fd/0", "magic"),
+        ("loop", "loop"),
+        ("nowhere", "dangling"),
+        ("..", "up"),
+        ("../../../secret", "deep/deep/up-and-out"),
+        ("../../sub/.././file", "deep/deep/around"),
+        ("deep/deep", "to-deep"),
+    ] {
+        symlink(target, path.join(link)).unwrap();
+    }
+    rustix::fs::mkfifoat(rustix::fs::CWD, path.join("fifo"), Mode::RUSR | Mode::WUSR).unwrap();
+    std::os::unix::net::UnixListener::bind(path.join("socket")).unwrap();
+    let root = Root { resolver, ..Root::open(&path).unwrap() };
+    Tree { root, path, _outer: outer }
+}
+
+const RESOLVERS: [Resolver; 2] = [Resolver::Kernel, Resolver::Walk];
+
+#[test]
+fn only_regular_files_beneath_the_root_open() {
+    for resolver in RESOLVERS {
+        let tree = tree(resolver);
+        for good in [&b"file"[..], b"good", b"sub/good", b"./sub//../file", b"to-deep/around", b"to-deep/../../good"] {
+            let mut text = String::new();
+            fs::File::from(tree.root.open_file(good).unwrap().file).read_to_string(&mut text).unwrap();
+            assert_eq!(text, "contents");
+        }
+        let long = [b'a'; 300];
+        for (bad, why) in [
+            (&b"escape"[..], OpenError::Missing),
+            (b"absolute", OpenError::Missing),
+            (b"magic", OpenError::Missing),
+            (b"loop", OpenError::Missing),
+            (b"dangling", OpenError::Missing),
+            (b"up/secret", OpenError::Missing),
+            (b"up/root/file", OpenError::Missing),
+            (b"sub/../../root/file", OpenError::Missing),
+            (b"good/", OpenError::Missing),
+            (b"file/..", OpenError::Missing),
+            (b"deep/deep/up-and-out", OpenError::Missing),
+            (b"../secret", OpenError::Missing),
+            (b"/etc/hostname", OpenError::Missing),
+            (b"file/", OpenError::Missing),
+            (b"", OpenError::Missing),
+            (b"a\0b", OpenError::Missing),
+            (&long, OpenError::Missing),
+            (b"sub", OpenError::Directory),
+            (b".", OpenError::Directory),
+            (b"fifo", OpenError::NotRegular),
+            (b"socket", OpenError::NotRegular),
+        ] {
+            assert_eq!(tree.root.open_file(bad).unwrap_err(), why, "{}", bad.escape_ascii());
+        }
+    }
+}
+
+/// While a directory of the tree and a link out of the root change places all the time.
+#[test]
+fn no_swap_leads_out_of_the_root() {
+    for resolver in RESOLVERS {
+        const OPENED: usize = 3_000;
+        let tree = tree(resolver);
+        let (inside, swapped) = (tree.path.join("inside"), tree.path.join("swapped"));
+        let outside = tree.path.with_file_name("outside");
+        for (directory, contents) in [(&inside, "contents"), (&outside, "secret")] {
+            fs::create_dir(directory).unwrap();
+            fs::write(directory.join("file"), contents).unwrap();
+        }
+        symlink("../outside", &swapped).unwrap();
+        let _swapper = Swapper::start(vec![[inside, swapped]]);
+        let (mut opened, mut refused) = (0, 0);
+        while opened < OPENED || refused < OPENED {
+            for path in [&b"inside/file"[..], b"swapped/file", b"inside/../swapped/../inside/file"] {
+                match tree.root.open_file(path) {
+                    Ok(file) => {
+                        let text = io::read_to_string(fs::File::from(file.file)).unwrap();
+                        assert_eq!(text, "contents", "after {opened} files and {refused} refusals");
+                        opened += 1;
+                    }
+                    // Renames can make a path with `..` uncertain as often as it is tried.
+                    Err(OpenError::Missing | OpenError::Failed(Errno::AGAIN)) => refused += 1,
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_listing_says_what_there_is_and_leaves_the_root_by_no_way() {
+    for resolver in RESOLVERS {
+        let tree = tree(resolver);
+        let mut names = tree.root.list(b".", |name| name != b"loop").unwrap().names;
+        names.sort();
+        let kinds: Vec<_> = names.iter().map(|name| (&name.bytes[..], name.kind)).collect();
+        for entry in [
+            (&b"file"[..], Kind::Regular),
+            (b"sub", Kind::Directory),
+            (b"good", Kind::Unknown),
+            (b"fifo", Kind::Special),
+            (b"socket", Kind::Special),
+        ] {
+            assert!(kinds.contains(&entry), "{kinds:?}");
+        }
+        assert!(kinds.iter().all(|(name, _)| ![&b"."[..], b"..", b"loop"].contains(name)));
+        for (bad, why) in [(&b"up"[..], OpenError::Missing), (b"file", OpenError::Missing), (b"..", OpenError::Missing)]
+        {
+            assert_eq!(tree.root.list(bad, |_| true).unwrap_err(), why, "{}", bad.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn what_has_just_changed_is_not_settled() {
+    let at = |changed_ns| Metadata { device: 1, inode: 1, size: 0, modified_ns: 0, changed_ns };
+    let now = Duration::from_secs(1);
+    assert!(at(0).is_settled(now) && at(950_000_000).is_settled(now));
+    assert!(!at(950_000_001).is_settled(now) && !at(2_000_000_000).is_settled(now));
+    assert!(!at(-1).is_settled(now) && !at(i64::MAX).is_settled(now));
+}
+
+#[test]
+fn metadata_differs_after_every_kind_of_change() {
+    let tree = tree(Resolver::Kernel);
+    let file = tree.path.join("file");
+    let same = |before: Metadata| tree.root.stat(b"file") == Ok(before);
+    let now = || tree.root.open_file(b"file").unwrap().metadata;
+    let before = now();
+    assert!(same(before) && before.size == 8);
+
+    fs::write(tree.path.join("new"), "CONTENTS").unwrap();
+    fs::rename(tree.path.join("new"), &file).unwrap();
+    assert!(!same(before), "replaced by a file of the same size");
+
+    let before = now();
+    fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(3).unwrap();
+    assert!(!same(before), "truncated");
+
+    fs::remove_file(&file).unwrap();
+    assert_eq!(tree.root.stat(b"file"), Err(OpenError::Missing));
+    assert_eq!(tree.root.stat(b"/etc/hostname"), Err(OpenError::Missing));
+}
+
+#[test]
+fn a_root_must_be_a_directory_that_is_there() {
+    let tree = tree(Resolver::Kernel);
+    assert_eq!(Root::open(tree.path.join("file")).unwrap_err(), Errno::NOTDIR);
+    assert_eq!(Root::open(tree.path.join("none")).unwrap_err(), Errno::NOENT);
+}
