@@ -27,12 +27,12 @@ fn waits_for_deferred_replies_overlap() {
     PLAIN.check_server(|server, _| {
         let begin = Instant::now();
         let mut client = server.connect()?;
-        client.send(&b"w 500\n".repeat(60))?;
+        // One after the other they would take two minutes, and the client gives up long before.
+        client.send(&b"w 2000\n".repeat(60))?;
         client.half_close()?;
         client.expect_all(&b"w\n".repeat(60))?;
         let took = begin.elapsed();
-        ensure!(took >= Duration::from_millis(500), "a promise was kept early, after {took:?}");
-        ensure!(took < Duration::from_secs(20), "one after the other: {took:?}");
+        ensure!(took >= Duration::from_secs(2), "a promise was kept early, after {took:?}");
         Ok(())
     });
 }
