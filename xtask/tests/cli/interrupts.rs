@@ -14,16 +14,16 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::place::{Ended, Place, TINY, but, measuring};
+use crate::directory::{Ended, TINY, TestDirectory, but, measuring};
 
-fn begun(place: &Place, words: &[&str]) -> Child {
-    let mut command = place.command(&measuring(words));
+fn begun(directory: &TestDirectory, words: &[&str]) -> Child {
+    let mut command = directory.command(&measuring(words));
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// A run of two blocks of which the first visit has been made.
-fn with_a_visit(place: &Place) -> Child {
-    let mut child = begun(place, &[&but(&TINY, "--blocks", "2")[..], &["--seed", "3", "--out", "run"]].concat());
+fn with_a_visit(directory: &TestDirectory) -> Child {
+    let mut child = begun(directory, &[&but(&TINY, "--blocks", "2")[..], &["--seed", "3", "--out", "run"]].concat());
     // A byte at a time: what is behind the line is for whoever waits for the end.
     let mut said = BufReader::with_capacity(1, child.stderr.take().unwrap());
     let mut line = String::new();
@@ -39,9 +39,9 @@ fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
 }
 
-/// True if a process is left that serves from the place's scratch directory.
-fn somebody_serves_from(place: &Place) -> bool {
-    let scratch = place.scratch().to_string_lossy().into_owned();
+/// True if a process is left that serves from the test's scratch directory.
+fn somebody_serves_from(directory: &TestDirectory) -> bool {
+    let scratch = directory.scratch().to_string_lossy().into_owned();
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let commands = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
     commands.into_iter().any(|command| String::from_utf8_lossy(&command).contains(&scratch))
@@ -61,31 +61,31 @@ fn children_of(run: &Child) -> (Vec<PathBuf>, bool) {
 }
 
 /// The directories that runs made for while they run.
-fn left_behind(place: &Place) -> Vec<PathBuf> {
-    let entries = fs::read_dir(place.scratch()).unwrap().flatten().map(|entry| entry.path());
+fn left_behind(directory: &TestDirectory) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory.scratch()).unwrap().flatten().map(|entry| entry.path());
     entries.filter(|path| path.is_dir()).collect()
 }
 
 #[test]
 fn the_first_interrupt_ends_after_the_visit_and_resumes() {
-    let Some(place) = Place::with(&["http-server"]) else { return };
-    let child = with_a_visit(&place);
+    let Some(directory) = TestDirectory::with(&["http-server"]) else { return };
+    let child = with_a_visit(&directory);
     send(&child, Signal::SIGINT);
     let ended = Ended::of(child.wait_with_output().unwrap()).expect(130);
     assert!(ended.stderr.contains("continue with: cargo xtask bench-matrix --resume run"), "{}", ended.stderr);
-    let made = place.visits("run").len();
+    let made = directory.visits("run").len();
     assert!((1..=3).contains(&made), "{made}");
-    assert_eq!(place.json("run", "summary.json")["matrices"][0]["progress"]["is_partial"], true);
-    place.run(&["--resume", "run", "--no-build", "--force"]).expect(0);
-    place.assert_made_as_planned("run");
-    assert_eq!(place.json("run", "summary.json")["matrices"][0]["progress"]["is_partial"], false);
+    assert_eq!(directory.json("run", "summary.json")["matrices"][0]["progress"]["is_partial"], true);
+    directory.run(&["--resume", "run", "--no-build", "--force"]).expect(0);
+    directory.assert_made_as_planned("run");
+    assert_eq!(directory.json("run", "summary.json")["matrices"][0]["progress"]["is_partial"], false);
 }
 
 #[test]
 fn the_second_interrupt_ends_it_at_once() {
-    let Some(place) = Place::with(&["http-server"]) else { return };
+    let Some(directory) = TestDirectory::with(&["http-server"]) else { return };
     // Longer than anybody would wait for.
-    let child = begun(&place, &[&but(&TINY, "--slice", "40m")[..], &["--out", "run"]].concat());
+    let child = begun(&directory, &[&but(&TINY, "--slice", "40m")[..], &["--out", "run"]].concat());
     let is_loaded = testkit::eventually("a server, whichever is first, is under load", || Ok(children_of(&child).1));
     if is_loaded.is_err() {
         send(&child, Signal::SIGKILL);
@@ -98,29 +98,32 @@ fn the_second_interrupt_ends_it_at_once() {
     send(&child, Signal::SIGINT);
     Ended::of(child.wait_with_output().unwrap()).expect(130);
     assert!(children.len() >= 2 && !children.iter().any(|child| child.exists()), "{children:?}");
-    assert!(left_behind(&place).is_empty(), "{:?}", left_behind(&place));
-    assert!(place.visits("run").is_empty(), "the visit under way is dropped");
-    assert!(place.path("run/report.html").exists(), "with a report of what there is");
+    assert!(left_behind(&directory).is_empty(), "{:?}", left_behind(&directory));
+    assert!(directory.visits("run").is_empty(), "the visit under way is dropped");
+    assert!(directory.path("run/report.html").exists(), "with a report of what there is");
 }
 
 #[test]
 fn a_killed_run_leaves_no_server_and_resumes() {
-    let Some(place) = Place::with(&["http-server"]) else { return };
+    let Some(directory) = TestDirectory::with(&["http-server"]) else { return };
     if testkit::installed_program("setpriv").expect("required").is_none() {
         return;
     }
-    let mut child = with_a_visit(&place);
+    let mut child = with_a_visit(&directory);
     send(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    testkit::eventually("its server is gone, too", || Ok(!somebody_serves_from(&place))).unwrap();
-    let scratch = left_behind(&place);
+    testkit::eventually("its server is gone, too", || Ok(!somebody_serves_from(&directory))).unwrap();
+    let scratch = left_behind(&directory);
     let in_memory: Vec<PathBuf> = scratch.iter().map(|path| path.join("site/memory").canonicalize().unwrap()).collect();
     assert_eq!(scratch.len(), 1, "{scratch:?}");
     // A crash of the machine may tear the last line.
-    let visits = OpenOptions::new().append(true).open(place.path("run/visits.jsonl")).unwrap();
+    let visits = OpenOptions::new().append(true).open(directory.path("run/visits.jsonl")).unwrap();
     let whole = visits.metadata().unwrap().len();
     visits.set_len(whole - 10).unwrap();
-    place.run(&["--resume", "run", "--no-build", "--force"]).expect(0);
-    place.assert_made_as_planned("run");
-    assert!(left_behind(&place).is_empty() && in_memory.iter().all(|path| !path.exists()), "{scratch:?} {in_memory:?}");
+    directory.run(&["--resume", "run", "--no-build", "--force"]).expect(0);
+    directory.assert_made_as_planned("run");
+    assert!(
+        left_behind(&directory).is_empty() && in_memory.iter().all(|path| !path.exists()),
+        "{scratch:?} {in_memory:?}"
+    );
 }

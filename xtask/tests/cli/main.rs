@@ -4,8 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod directory;
 mod interrupts;
-mod place;
 mod prefix;
 mod runs;
 mod selection;

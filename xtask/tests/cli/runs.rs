@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::place::{Place, TINY};
+use crate::directory::{TINY, TestDirectory};
 
 /// Baseline, which is kept in the workspace; removed when dropped.
 struct Baseline {
@@ -33,66 +33,66 @@ impl Drop for Baseline {
 
 #[test]
 fn runs_are_kept_compared_merged_and_drawn_again() {
-    let Some(place) = Place::with(&["http-server"]) else { return };
+    let Some(directory) = TestDirectory::with(&["http-server"]) else { return };
     let baseline = Baseline::new();
     let first = [&TINY[..], &["--seed", "1", "--out", "first", "--save-baseline", &baseline.name]].concat();
-    let made = place.measure(&first).expect(0);
+    let made = directory.measure(&first).expect(0);
     for file in ["manifest.json", "visits.csv", "summary.json", "summary.csv", "summary.md", "report.html"] {
-        assert!(place.path("first").join(file).metadata().unwrap().len() > 0, "{file}");
+        assert!(directory.path("first").join(file).metadata().unwrap().len() > 0, "{file}");
     }
-    place.assert_made_as_planned("first");
+    directory.assert_made_as_planned("first");
     let lines = made.stderr.lines().filter(|line| line.starts_with('[')).collect::<Vec<_>>();
     assert!(lines.len() >= 3 && lines[0].starts_with("[1/3] block 1/1 "), "a line per visit, no bar: {lines:?}");
     assert!(made.stdout.contains(&format!("baseline {}: ", baseline.name)) && baseline.directory().is_dir());
-    let visit = &place.visits("first")[0];
+    let visit = &directory.visits("first")[0];
     assert!(visit["ready_s"].as_f64().unwrap() < visit["elapsed_s"].as_f64().unwrap());
     assert!(
-        fs::read_dir(place.scratch())
+        fs::read_dir(directory.scratch())
             .unwrap()
             .all(|entry| entry.unwrap().path().ends_with("quintet-bench-matrix.lock"))
     );
 
     let second =
         ["--seed", "2", "--out", "second", "--hist", "--baseline", &baseline.name, "--fail-on-regression", "5%"];
-    let judged = place.measure(&[&TINY[..], &second, &["--strict"]].concat()).expect(3);
+    let judged = directory.measure(&[&TINY[..], &second, &["--strict"]].concat()).expect(3);
     assert!(judged.stdout.contains("cannot be told"), "one block proves nothing: {}", judged.stdout);
-    assert_eq!(place.json("second", "comparison.json")["schema"], "bench-matrix-comparison/1");
-    assert!(fs::read_to_string(place.path("second").join("comparison.txt")).unwrap().contains("\nhttp-server\n"));
-    let logs = fs::read_dir(place.path("second").join("hist")).unwrap();
-    assert_eq!(logs.count(), place.visits("second").len(), "the generator's log of every visit");
-    let taken = place.measure(&[&TINY[..], &["--out", "second"]].concat()).expect(2);
+    assert_eq!(directory.json("second", "comparison.json")["schema"], "bench-matrix-comparison/1");
+    assert!(fs::read_to_string(directory.path("second").join("comparison.txt")).unwrap().contains("\nhttp-server\n"));
+    let logs = fs::read_dir(directory.path("second").join("hist")).unwrap();
+    assert_eq!(logs.count(), directory.visits("second").len(), "the generator's log of every visit");
+    let taken = directory.measure(&[&TINY[..], &["--out", "second"]].concat()).expect(2);
     assert!(taken.stderr.contains("--resume"), "{}", taken.stderr);
 
-    let merged = place.run(&["merge", "first", "second", "--out", "both"]).expect(0);
+    let merged = directory.run(&["merge", "first", "second", "--out", "both"]).expect(0);
     assert!(merged.stdout.contains("report: both/report.html"), "{}", merged.stdout);
-    assert_eq!(place.json("both", "manifest.json")["matrices"][0]["setup"]["blocks"], 2);
-    assert_eq!(place.visits("both").len(), place.visits("first").len() + place.visits("second").len());
-    place.assert_made_as_planned("both");
-    let twice = place.run(&["merge", "both", "second", "--out", "twice"]).expect(1);
-    assert!(twice.stderr.contains("given twice") && !place.path("twice").exists(), "{}", twice.stderr);
+    assert_eq!(directory.json("both", "manifest.json")["matrices"][0]["setup"]["blocks"], 2);
+    assert_eq!(directory.visits("both").len(), directory.visits("first").len() + directory.visits("second").len());
+    directory.assert_made_as_planned("both");
+    let twice = directory.run(&["merge", "both", "second", "--out", "twice"]).expect(1);
+    assert!(twice.stderr.contains("given twice") && !directory.path("twice").exists(), "{}", twice.stderr);
 
-    let (summary, report) = (place.path("both/summary.json"), place.path("both/report.html"));
+    let (summary, report) = (directory.path("both/summary.json"), directory.path("both/report.html"));
     let before = (fs::read(&summary).unwrap(), fs::read(&report).unwrap());
     fs::remove_file(&summary).unwrap();
     fs::write(&report, "").unwrap();
-    place.run(&["report", "both"]).expect(0);
+    directory.run(&["report", "both"]).expect(0);
     assert!((fs::read(&summary).unwrap(), fs::read(&report).unwrap()) == before, "the same visits, the same files");
-    let compared = place.run(&["compare", &baseline.name, "second"]).expect(0);
+    let compared = directory.run(&["compare", &baseline.name, "second"]).expect(0);
     assert!(compared.stdout.starts_with("before: ") && compared.stdout.contains("http-server/epoll"), "{compared:?}");
 
-    gates(&place);
+    gates(&directory);
 }
 
 /// The gate's verdicts, on figures made up from a run that was made.
-fn gates(place: &Place) {
+fn gates(directory: &TestDirectory) {
     let steady = |_: &str, block: u32| 1.0 + 0.001 * f64::from(block % 3);
-    grow(place, "old", steady);
-    grow(place, "slower", |cell, block| steady(cell, block) * 1.2);
+    grow(directory, "old", steady);
+    grow(directory, "slower", |cell, block| steady(cell, block) * 1.2);
     // What differs from block to block between reference and control is noise.
     let noisy = |cell: &str, block: u32| if cell == "control-aa" { [0.7, 1.0, 1.3, 1.1][block as usize] } else { 1.2 };
-    grow(place, "noisy", noisy);
+    grow(directory, "noisy", noisy);
     let gate = |before: &str, after: &str, code: i32, strict: &[&str]| {
-        place.run(&[&["compare", before, after, "--fail-on-regression", "5%"], strict].concat()).expect(code).stdout
+        directory.run(&[&["compare", before, after, "--fail-on-regression", "5%"], strict].concat()).expect(code).stdout
     };
     let said = gate("old", "slower", 4, &[]);
     assert!(said.contains("regression: http-server/epoll get-128B-c64 server CPU per request: +20.0 %"), "{said}");
@@ -104,12 +104,12 @@ fn gates(place: &Place) {
 const BLOCKS: u32 = 4;
 
 /// The first block of the run `first` four times over, its costs times `factor`, as another run.
-fn grow(place: &Place, name: &str, factor: impl Fn(&str, u32) -> f64) {
-    let mut manifest = place.json("first", "manifest.json");
+fn grow(directory: &TestDirectory, name: &str, factor: impl Fn(&str, u32) -> f64) {
+    let mut manifest = directory.json("first", "manifest.json");
     let planned = &mut manifest["matrices"][0];
     planned["setup"]["blocks"] = json!(BLOCKS);
     planned["plan"] = json!(vec![planned["plan"][0].clone(); BLOCKS as usize]);
-    let visits = place.visits("first");
+    let visits = directory.visits("first");
     let base: Vec<&Value> = visits.iter().filter(|visit| visit["attempt"] == 1).collect();
     let mut lines = String::new();
     for (block, visit) in (0..BLOCKS).flat_map(|block| base.iter().map(move |visit| (block, *visit))) {
@@ -120,7 +120,7 @@ fn grow(place: &Place, name: &str, factor: impl Fn(&str, u32) -> f64) {
         visit["measured"]["throughput_rps"] = json!(250_000.0 / cost);
         lines.push_str(&format!("{visit}\n"));
     }
-    fs::create_dir(place.path(name)).unwrap();
-    fs::write(place.path(name).join("manifest.json"), manifest.to_string()).unwrap();
-    fs::write(place.path(name).join("visits.jsonl"), lines).unwrap();
+    fs::create_dir(directory.path(name)).unwrap();
+    fs::write(directory.path(name).join("manifest.json"), manifest.to_string()).unwrap();
+    fs::write(directory.path(name).join("visits.jsonl"), lines).unwrap();
 }

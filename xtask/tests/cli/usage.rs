@@ -2,12 +2,12 @@
 
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::place::{Place, TINY, measuring};
+use crate::directory::{TINY, TestDirectory, measuring};
 
 #[test]
 fn what_cannot_be_is_one_line_and_status_2() {
-    let Some(place) = Place::with(&["http-server"]) else { return };
-    std::fs::create_dir(place.path("empty")).unwrap();
+    let Some(directory) = TestDirectory::with(&["http-server"]) else { return };
+    std::fs::create_dir(directory.path("empty")).unwrap();
     let tiny = |words: &[&'static str]| measuring(&[&TINY[..], words].concat());
     let http = |words: &[&'static str]| measuring(&[&["--servers", "http-server"], words].concat());
     for (words, says) in [
@@ -31,7 +31,7 @@ fn what_cannot_be_is_one_line_and_status_2() {
         (vec!["--resume", "empty", "--fail-on-regression", "5%"], "needs a --baseline"),
         (vec!["--resume", "empty", "--baseline", "no-such-run"], "neither the directory of a run nor a baseline"),
     ] {
-        let ended = place.run(&words).expect(2);
+        let ended = directory.run(&words).expect(2);
         assert!(ended.stdout.is_empty(), "{}", ended.stdout);
         assert!(ended.stderr.starts_with("error: ") && ended.stderr.contains(says), "{words:?}: {}", ended.stderr);
         assert_eq!(ended.stderr.lines().count(), 1, "{words:?}: {}", ended.stderr);
@@ -41,20 +41,24 @@ fn what_cannot_be_is_one_line_and_status_2() {
     for words in
         [&["--preset", "sees"][..], &["--slice", "5x"], &["--resume", "run", "--quick"], &["--no-such-flag"], &unclosed]
     {
-        let ended = place.run(words).expect(2);
+        let ended = directory.run(words).expect(2);
         assert!(ended.stderr.starts_with("error: "), "{words:?}: {}", ended.stderr);
     }
 }
 
 #[test]
 fn two_runs_at_once_are_refused() {
-    let Some(place) = Place::with(&["http-server"]) else { return };
-    let file = std::fs::File::create(place.scratch().join("quintet-bench-matrix.lock")).unwrap();
+    let Some(directory) = TestDirectory::with(&["http-server"]) else { return };
+    let file = std::fs::File::create(directory.scratch().join("quintet-bench-matrix.lock")).unwrap();
     let held = Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap();
     let words = measuring(&[&TINY[..], &["--out", "run"]].concat());
     let words: Vec<&str> = words.into_iter().filter(|word| *word != "--force").collect();
-    let refused = place.run(&words).expect(1);
-    assert!(refused.stderr.contains("another bench-matrix runs") && !place.path("run").exists(), "{}", refused.stderr);
-    place.run(&[&words[..], &["--list"]].concat()).expect(0);
+    let refused = directory.run(&words).expect(1);
+    assert!(
+        refused.stderr.contains("another bench-matrix runs") && !directory.path("run").exists(),
+        "{}",
+        refused.stderr
+    );
+    directory.run(&[&words[..], &["--list"]].concat()).expect(0);
     drop(held);
 }

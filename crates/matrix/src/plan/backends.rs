@@ -67,7 +67,7 @@ pub(crate) struct Combination {
     pub(crate) unavailable: Option<String>,
     /// The dimensions whose choices do not go together, here or anywhere.
     pub(crate) conflict: Vec<String>,
-    /// Place of a connection while it is served, where a driver was chosen.
+    /// PeerContext of a connection while it is served, where a driver was chosen.
     pub(crate) connection: Option<Connection>,
 }
 

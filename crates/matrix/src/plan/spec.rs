@@ -78,7 +78,7 @@ pub(crate) struct RunSpec {
     pub(crate) variants: Variants,
     pub(crate) reference: Option<String>,
     pub(crate) placement: Placement,
-    /// Place of the servers, if they do not run here.
+    /// PeerContext of the servers, if they do not run here.
     pub(crate) remote: Option<Remote>,
     pub(crate) counts_syscalls: bool,
     pub(crate) keeps_histograms: bool,

@@ -22,7 +22,7 @@ use crate::{
     plan::{
         cells::Cells,
         cpus::CpuList,
-        peers::{self, Place},
+        peers::{self, PeerContext},
         subjects::{self, Target, Timing},
     },
     run::{host::Reading, interrupt::Interrupts, machine::Machine, probe::Snapshot, process::Process, site::Scratch},
@@ -134,7 +134,7 @@ impl Bench {
         if let Some(peer) = cells.peer(cell) {
             let address = self.free_address()?;
             let (site, scratch) = (&self.scratch.site(), self.scratch.path());
-            let place = Place { address, site, scratch, workload, binaries: &self.binaries };
+            let place = PeerContext { address, site, scratch, workload, binaries: &self.binaries };
             let mut server = start(&peers::command(peer, &place)?, Stdio::null())?;
             server.wait_for_accept(address)?;
             return Ok((server, address.to_string()));

@@ -13,7 +13,7 @@ use super::expression::{Expression, Relation, Written};
 const DEPTH_MAX: usize = 64;
 
 /// # Errors
-/// Place of the mistake, and what was expected there.
+/// PeerContext of the mistake, and what was expected there.
 pub(super) fn parse(text: &str) -> Result<Expression, String> {
     let mut parser = Parser { rest: text, depth: 0 };
     let expression = parser.any()?;

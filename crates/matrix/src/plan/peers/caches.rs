@@ -6,7 +6,7 @@ use anyhow::Result;
 use nix::unistd::geteuid;
 use results::Workload;
 
-use super::{OPEN_FILES, Peer, Place};
+use super::{OPEN_FILES, Peer, PeerContext};
 
 pub(crate) const MEMCACHED: &str = "memcached";
 pub(crate) static PEERS: [&dyn Peer; 2] = [&Redis, &Memcached];
@@ -50,9 +50,9 @@ impl Peer for Redis {
         (format!("redis-server {}", quoted.join(" ")), None)
     }
 
-    fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>> {
-        let (ip, port) = (place.address.ip().to_string(), place.address.port().to_string());
-        let words = Self::words(&ip, &port, &limit(place.workload));
+    fn arguments(&self, context: &PeerContext<'_>) -> Result<Vec<OsString>> {
+        let (ip, port) = (context.address.ip().to_string(), context.address.port().to_string());
+        let words = Self::words(&ip, &port, &limit(context.workload));
         Ok(words.into_iter().map(OsString::from).collect())
     }
 }
@@ -98,8 +98,8 @@ impl Peer for Memcached {
         (format!("memcached {}", Self::words("127.0.0.1", "PORT").join(" ")), None)
     }
 
-    fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>> {
-        let (ip, port) = (place.address.ip().to_string(), place.address.port().to_string());
+    fn arguments(&self, context: &PeerContext<'_>) -> Result<Vec<OsString>> {
+        let (ip, port) = (context.address.ip().to_string(), context.address.port().to_string());
         Ok(Self::words(&ip, &port).into_iter().map(OsString::from).collect())
     }
 }
@@ -116,8 +116,8 @@ mod tests {
         let workload = &workloads.into_iter().find(|known| known.name == workload).unwrap();
         let address = "127.0.0.1:7001".parse().unwrap();
         let (site, scratch, binaries) = (Path::new("/s"), Path::new("/c"), Path::new("/b"));
-        let place = Place { address, site, scratch, workload, binaries };
-        let words = peer.arguments(&place).unwrap();
+        let context = PeerContext { address, site, scratch, workload, binaries };
+        let words = peer.arguments(&context).unwrap();
         words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 

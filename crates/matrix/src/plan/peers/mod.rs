@@ -52,15 +52,15 @@ pub(crate) trait Peer: Sync {
     /// The command and the configuration file as a report shows them.
     fn shown(&self) -> (String, Option<String>);
 
-    /// Writes what it needs into the place and returns the arguments that make it serve there.
+    /// Writes what it needs into its directory and returns the arguments that make it serve there.
     ///
     /// # Errors
     /// A file cannot be written.
-    fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>>;
+    fn arguments(&self, context: &PeerContext<'_>) -> Result<Vec<OsString>>;
 }
 
-/// Place in which a peer serves, and the workload.
-pub(crate) struct Place<'a> {
+/// Surroundings of a peer while it serves, and the workload.
+pub(crate) struct PeerContext<'a> {
     pub(crate) address: SocketAddr,
     /// The files that are asked for.
     pub(crate) site: &'a Path,
@@ -116,9 +116,9 @@ pub(crate) fn cell(peer: &dyn Peer, binaries: &Path) -> Option<Cell> {
 }
 
 /// The command that serves there.
-pub(crate) fn command(peer: &dyn Peer, place: &Place<'_>) -> Result<Vec<OsString>> {
-    let mut command = vec![executable(peer, place.binaries).into_os_string()];
-    command.extend(peer.arguments(place)?);
+pub(crate) fn command(peer: &dyn Peer, context: &PeerContext<'_>) -> Result<Vec<OsString>> {
+    let mut command = vec![executable(peer, context.binaries).into_os_string()];
+    command.extend(peer.arguments(context)?);
     Ok(command)
 }
 
@@ -165,8 +165,8 @@ impl Peer for OwnServer {
         (format!("{} {}", self.name(), self.words("ADDR", "SITE").join(" ")), None)
     }
 
-    fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>> {
-        let words = self.words(&place.address.to_string(), &place.site.to_string_lossy());
+    fn arguments(&self, context: &PeerContext<'_>) -> Result<Vec<OsString>> {
+        let words = self.words(&context.address.to_string(), &context.site.to_string_lossy());
         Ok(words.into_iter().map(OsString::from).collect())
     }
 }

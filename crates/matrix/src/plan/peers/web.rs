@@ -4,7 +4,7 @@ use std::{ffi::OsString, fs};
 
 use anyhow::{Context, Result};
 
-use super::{OPEN_FILES, Peer, Place};
+use super::{OPEN_FILES, Peer, PeerContext};
 
 pub(crate) static PEERS: [&dyn Peer; 3] =
     [&WebServer::Nginx { sendfile: true }, &WebServer::Nginx { sendfile: false }, &WebServer::Lighttpd];
@@ -59,13 +59,13 @@ impl Peer for WebServer {
         (command.to_owned(), Some(self.config(SHOWN_ADDRESS, "PORT", SHOWN_DIRECTORY, "SCRATCH")))
     }
 
-    fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>> {
-        let path = place.scratch.join(format!("{}.conf", self.name()));
-        let (ip, port) = (place.address.ip().to_string(), place.address.port().to_string());
-        let config = self.config(&ip, &port, &place.site.to_string_lossy(), &place.scratch.to_string_lossy());
+    fn arguments(&self, context: &PeerContext<'_>) -> Result<Vec<OsString>> {
+        let path = context.scratch.join(format!("{}.conf", self.name()));
+        let (ip, port) = (context.address.ip().to_string(), context.address.port().to_string());
+        let config = self.config(&ip, &port, &context.site.to_string_lossy(), &context.scratch.to_string_lossy());
         fs::write(&path, config).with_context(|| format!("{}", path.display()))?;
         Ok(match self {
-            Self::Nginx { .. } => vec!["-p".into(), place.scratch.into(), "-c".into(), path.into()],
+            Self::Nginx { .. } => vec!["-p".into(), context.scratch.into(), "-c".into(), path.into()],
             Self::Lighttpd => vec!["-D".into(), "-f".into(), path.into()],
         })
     }

@@ -1,4 +1,4 @@
-//! Place of a test's runs, and how they are started.
+//! TestDirectory of a test's runs, and how they are started.
 
 use std::{
     collections::BTreeSet,
@@ -32,7 +32,7 @@ pub(crate) const TINY: [&str; 15] = [
 ];
 
 /// A directory for the runs, and one for what they leave while they run; both are removed.
-pub(crate) struct Place {
+pub(crate) struct TestDirectory {
     directory: TempDir,
 }
 
@@ -44,15 +44,15 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-impl Place {
+impl TestDirectory {
     /// `None` where not all of the servers have been built; why has been said.
     pub(crate) fn with(servers: &[&str]) -> Option<Self> {
         for program in servers.iter().chain(&["loadgen"]) {
             testkit::workspace_program(Path::new(XTASK), program).expect("required")?;
         }
-        let place = Self { directory: tempfile::tempdir().unwrap() };
-        fs::create_dir(place.scratch()).unwrap();
-        Some(place)
+        let directory = Self { directory: tempfile::tempdir().unwrap() };
+        fs::create_dir(directory.scratch()).unwrap();
+        Some(directory)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
