@@ -134,11 +134,25 @@ fn show(spec: &RunSpec, listing: Listing) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns what a run is going to do, for the minutes in which it is built: the servers are not there yet to be asked for
+/// their back ends.
+fn announcement(spec: &RunSpec) -> String {
+    let servers: Vec<&str> = spec.subjects.iter().map(|own| own.subject.server()).collect();
+    let build = format!("builds {} and loadgen (some minutes the first time)", servers.join(", "));
+    let limit = spec
+        .session
+        .ends_within_s
+        .map_or_else(String::new, |limit_s| format!(" for at most {}", plan::minutes::minutes(limit_s)));
+    let kind =
+        if spec.is_quick { "a quick run, which shows large differences and does not rank" } else { "a full run" };
+    format!("bench-matrix: {kind}: {build}, then measures{limit}")
+}
+
 fn start(spec: &RunSpec) -> Result<ExitCode> {
     let host = host::facts()?;
     let _lock = setup::lock(spec.session.is_forced)?;
     if !spec.session.is_built {
-        eprintln!("{}", preview::announcement(spec));
+        eprintln!("{}", announcement(spec));
     }
     let Plan { servers, mut setups, binaries } = plan(spec, &host)?;
     let notes = setups.iter().flat_map(|setup| &setup.notes);

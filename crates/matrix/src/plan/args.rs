@@ -1,7 +1,9 @@
 //! The flags of bench-matrix as they are typed. [`Task`](super::spec::Task) is what they ask for, checked; nothing else
 //! reads them.
 
-use std::{fmt::Display, net::IpAddr, ops::RangeInclusive, path::PathBuf, str::FromStr};
+use std::{net::IpAddr, path::PathBuf};
+
+use crate::usage::whole;
 
 use clap::Parser;
 
@@ -157,17 +159,6 @@ fn duration(text: &str, max_s: f64, max: &str) -> Result<f64, String> {
         Some(_) => Err(format!("must be between 1ms and {max}")),
         None => Err("expected a duration, such as 500ms, 1.5s or 30m".to_owned()),
     }
-}
-
-/// A whole number of the range; `example` is one.
-pub(super) fn whole<T: Copy + Display + FromStr + PartialOrd>(
-    text: &str,
-    range: RangeInclusive<T>,
-    example: &str,
-) -> Result<T, String> {
-    let number = text.parse().ok().filter(|number| range.contains(number));
-    number
-        .ok_or_else(|| format!("expected a whole number from {} to {}, such as {example}", range.start(), range.end()))
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {

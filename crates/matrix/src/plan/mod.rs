@@ -6,6 +6,7 @@ pub(crate) mod backends;
 pub(crate) mod cells;
 pub(crate) mod cpus;
 pub(crate) mod filter;
+pub(crate) mod minutes;
 pub(crate) mod order;
 pub(crate) mod pace;
 pub(crate) mod peers;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{plan::preview::minutes, usage};
+use crate::{plan::minutes::minutes, usage};
 
 /// Part of a budget that the visits are planned for; the rest is for calibration, repeats and the report.
 const PLANNED_PART: f64 = 0.9;

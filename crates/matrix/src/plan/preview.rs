@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use results::{Role, Setup};
 
-use crate::plan::{order, spec::RunSpec, subjects::Subject, warm_up};
+use crate::plan::{minutes::minutes, order, subjects::Subject, warm_up};
 
 /// Starting a server and a generator, connecting, stopping and reading /proc, for the estimate of a run's time.
 const VISIT_OVERHEAD_S: f64 = 0.25;
@@ -89,26 +89,9 @@ pub(crate) fn dry_run(matrices: &[(&Subject, &Setup)]) -> String {
     text
 }
 
-/// Returns what a run is going to do, for the minutes in which it is built: the servers are not there yet to be asked for
-/// their back ends.
-pub(crate) fn announcement(spec: &RunSpec) -> String {
-    let servers: Vec<&str> = spec.subjects.iter().map(|own| own.subject.server()).collect();
-    let build = format!("builds {} and loadgen (some minutes the first time)", servers.join(", "));
-    let limit =
-        spec.session.ends_within_s.map_or_else(String::new, |limit_s| format!(" for at most {}", minutes(limit_s)));
-    let kind =
-        if spec.is_quick { "a quick run, which shows large differences and does not rank" } else { "a full run" };
-    format!("bench-matrix: {kind}: {build}, then measures{limit}")
-}
-
 fn total(subject: &Subject, setup: &Setup) -> String {
     let (visits, seconds) = estimate(subject, setup);
     format!("{visits} visits in {} blocks, about {}\n", setup.blocks, minutes(seconds))
-}
-
-pub(crate) fn minutes(seconds: f64) -> String {
-    let whole = seconds.round() as u64;
-    if whole < 60 { format!("{whole} s") } else { format!("{} min {:02} s", whole / 60, whole % 60) }
 }
 
 #[cfg(test)]

@@ -6,11 +6,9 @@ use anyhow::Result;
 use clap::Args;
 use results::{Arrivals, Workload};
 
+use crate::usage::whole;
 use crate::{
-    plan::{
-        args::whole,
-        subjects::{OPEN_FRACTION, Subject, VARIANT_MARK},
-    },
+    plan::subjects::{OPEN_FRACTION, Subject, VARIANT_MARK},
     usage,
 };
 

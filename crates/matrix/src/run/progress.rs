@@ -12,7 +12,7 @@ use results::{
     record::{Manifest, Visit},
 };
 
-use crate::plan::preview::minutes;
+use crate::plan::minutes::minutes;
 
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
