@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use pulldown_cmark::{CodeBlockKind, Event, OffsetIter, Options, Parser, Tag, TagEnd};
 
-/// What a page asks of its reader, or promises to him.
+/// Request of a page to its reader, or promise.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Item {
     /// A command line of an `sh` block, its continuation lines joined, without the comment at its end.

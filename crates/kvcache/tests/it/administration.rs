@@ -319,7 +319,7 @@ fn a_transaction_without_memory_is_refused_on_every_driver() {
     });
 }
 
-/// What fits one by one is stored as a whole, even if there is no room for all of it.
+/// Values that fit one by one are stored all together, even if there is no room for their sum.
 #[test]
 fn a_transaction_is_never_half_applied() -> anyhow::Result<()> {
     for store in ["packed", "hashbrown", "std", "partitioned"] {

@@ -141,7 +141,7 @@ pub enum Frame<'a> {
         last_stream: u32,
         code: u32,
     },
-    /// Of the connection, if the stream is 0.
+    /// Update of a stream's window, or of the connection's if the stream is 0.
     WindowUpdate {
         stream: u32,
         increment: u32,

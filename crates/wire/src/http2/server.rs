@@ -51,7 +51,7 @@ impl Default for Limits {
     }
 }
 
-/// What a connection hands on.
+/// Receiver of the requests of a connection.
 pub trait Requests {
     /// Takes the head of a request. If it is not the last, the body follows.
     fn on_request(&mut self, stream: u32, head: &RequestHead, is_last: bool);
@@ -76,7 +76,7 @@ enum Phase {
 enum Purpose {
     Request,
     Trailers,
-    /// Of a stream that is not to be: it is reset for this reason, or ignored for none.
+    /// Block of a stream that is refused: it is reset for this reason, or ignored without one.
     Nothing(Option<ErrorCode>),
 }
 

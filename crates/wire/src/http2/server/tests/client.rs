@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What was handed on, in order.
+/// Events that were handed on, in order.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Seen(pub(super) Vec<String>);
 
