@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, io, ops::Range, path::Path, sync::Arc, time::Duration};
 
-use file_cache::{CacheLimits, Lookup, PathCache, PathEntry, unix_ns};
+use file_cache::{CacheLimits, CheckedRoot, Lookup, PathCache, PathEntry, unix_ns};
 use proto::{Now, Outbox};
 use sys::beneath::Root;
 use web::{Heads, NotFound, Response, Settings, path};
@@ -72,15 +72,20 @@ impl Site {
     #[cold]
     #[inline(never)]
     fn find(&self, path: &[u8], now: Now) -> Result<(Arc<PathEntry<Representation>>, Lookup), NotFound> {
-        let path = path::normalise(path)?;
-        self.cache.find(&path, now.unix, || self.load(&path, now.unix))
+        let path = path::normalise(path, self.settings.dotfiles)?;
+        self.cache.find(&path, now.unix, |root| self.load(&path, root, now.unix))
     }
 
-    fn load(&self, path: &[u8], unix: Duration) -> Result<Arc<PathEntry<Representation>>, NotFound> {
-        let (relative, opened) = web::open(self.cache.root(), path)?;
+    fn load(
+        &self,
+        path: &[u8],
+        root: &CheckedRoot,
+        unix: Duration,
+    ) -> Result<Arc<PathEntry<Representation>>, NotFound> {
+        let (relative, opened) = web::open(root.root(), path)?;
         let media_type = self.settings.media_types.for_name(&relative);
         let representation = Representation::load(opened, &media_type, self.contents_max, unix)?;
-        Ok(self.cache.insert(PathEntry::new(path, &relative, representation, unix_ns(unix))))
+        Ok(self.cache.insert(PathEntry::new(path, &relative, representation, root.checked_ns())))
     }
 }
 

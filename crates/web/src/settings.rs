@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::{MediaTypes, MimeFileError};
+use crate::{MediaTypes, MimeFileError, path::Dotfiles};
 
 /// Flags that say what a virtual host shows; those of the command line hold for all hosts that do not say otherwise.
 #[derive(Clone, Debug, Args)]
@@ -24,6 +24,10 @@ pub struct ContentArgs {
     /// Media types by extension, in the format of mime.types; they take precedence over the built-in ones
     #[arg(long, value_name = "FILE")]
     pub mime_file: Option<PathBuf>,
+
+    /// Policy for names that begin with a dot; what lies below a hidden one is hidden, too
+    #[arg(long, value_name = "POLICY", value_enum, default_value = "well-known")]
+    pub dotfiles: Dotfiles,
 }
 
 impl ContentArgs {
@@ -37,6 +41,7 @@ impl ContentArgs {
 #[derive(Debug, Default)]
 pub struct Settings {
     pub media_types: MediaTypes,
+    pub dotfiles: Dotfiles,
 }
 
 impl Settings {
@@ -46,7 +51,7 @@ impl Settings {
     /// See [`SettingsError`].
     pub fn new(args: &ContentArgs) -> Result<Self, SettingsError> {
         let media_types = args.mime_file.as_deref().map_or_else(|| Ok(MediaTypes::default()), MediaTypes::read)?;
-        Ok(Self { media_types })
+        Ok(Self { media_types, dotfiles: args.dotfiles })
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use file_cache::{Body, CacheLimits, FileState, Lookup, PathCache, PathEntry, unix_ns};
+use file_cache::{Body, CacheLimits, CheckedRoot, FileState, Lookup, PathCache, PathEntry, unix_ns};
 use parking_lot::Mutex;
 use proto::Now;
 use service::{Budget, Reservation};
@@ -18,7 +18,10 @@ use sys::{
     memfd,
     registered::Region,
 };
-use web::{NotFound, Settings, path};
+use web::{
+    NotFound, Settings,
+    path::{self, PathError},
+};
 
 use crate::{
     fallback::Reason,
@@ -134,8 +137,6 @@ struct Identity {
 /// Reason why a resource cannot be put over the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OverlayError {
-    #[error("a resource has already been added at this path; use PUT to replace it")]
-    Exists,
     #[error("no room: --overlay-bytes or the limit of 1024 added resources is reached")]
     Full,
     #[error("out of file descriptors or memory")]
@@ -183,8 +184,8 @@ impl Cache {
     #[cold]
     #[inline(never)]
     fn find(&self, path: &[u8], now: Now) -> Result<(Arc<PathEntry<CachedPath>>, Lookup), NotFound> {
-        let path = path::normalise(path).map_err(NotFound::from);
-        let found = path.and_then(|path| self.paths.find(&path, now.unix, || self.load(&path, now)));
+        let path = self.normalise(path).map_err(NotFound::from);
+        let found = path.and_then(|path| self.paths.find(&path, now.unix, |root| self.load(&path, root, now)));
         match &found {
             Ok((_, lookup)) => self.resources.statistics.record_lookup(*lookup),
             Err(_) => self.resources.statistics.record_not_found(),
@@ -192,11 +193,16 @@ impl Cache {
         found
     }
 
-    fn load(&self, path: &[u8], now: Now) -> Result<Arc<PathEntry<CachedPath>>, NotFound> {
-        let (relative, opened) = web::open(self.paths.root(), path)?;
+    /// Returns the normal form of a request's path.
+    pub(crate) fn normalise(&self, path: &[u8]) -> Result<Vec<u8>, PathError> {
+        path::normalise(path, self.settings.dotfiles)
+    }
+
+    fn load(&self, path: &[u8], root: &CheckedRoot, now: Now) -> Result<Arc<PathEntry<CachedPath>>, NotFound> {
+        let (relative, opened) = web::open(root.root(), path)?;
         let media_type = self.settings.media_types.for_name(&relative);
         let (file, retention) = self.file(path, opened, media_type, now.unix);
-        let entry = PathEntry::new(path, &relative, CachedPath::new(file), unix_ns(now.unix));
+        let entry = PathEntry::new(path, &relative, CachedPath::new(file), root.checked_ns());
         Ok(match retention {
             Retention::Cached => self.paths.insert(entry),
             Retention::Once => Arc::new(entry),
@@ -245,8 +251,8 @@ impl Cache {
 
     // --- administration -------------------------------------------------------------------
 
-    /// Puts a resource in the place of whatever is at a normal path.
-    pub(crate) fn add(&self, path: &[u8], contents: &[u8], mode: AddMode, now: Now) -> Result<Added, OverlayError> {
+    /// Puts a resource in the place of whatever is at a normal path, be it a file or another resource.
+    pub(crate) fn add(&self, path: &[u8], contents: &[u8], now: Now) -> Result<Added, OverlayError> {
         let mut reserved = vec![self.overlay_bytes.reserve(contents.len() as u64).ok_or(OverlayError::Full)?];
         reserved.push(self.overlays.reserve(1).ok_or(OverlayError::Full)?);
         let file = memfd::sealed(contents).map_err(|_| OverlayError::Exhausted)?;
@@ -260,14 +266,7 @@ impl Cache {
         let resources = &self.resources;
         let file = CachedFile::sealed(opened, modified_ns, &media_type, strategy, reserved, resources, now.unix);
         let entry = PathEntry::pinned(path, CachedPath::new(Arc::new(file)), unix_ns(now.unix));
-        match mode {
-            AddMode::Create => {
-                self.paths.insert_pinned(entry).map_err(|_| OverlayError::Exists)?;
-                Ok(Added::Created)
-            }
-            AddMode::Replace if self.paths.replace_pinned(entry) => Ok(Added::Replaced),
-            AddMode::Replace => Ok(Added::Created),
-        }
+        Ok(if self.paths.replace_pinned(entry) { Added::Replaced } else { Added::Created })
     }
 
     /// Takes whatever is at a normal path out of the cache. Returns false when there was nothing.
@@ -300,14 +299,6 @@ enum Retention {
     Cached,
     /// The file is sent once and forgotten: there is no room for it.
     Once,
-}
-
-/// Way to add a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AddMode {
-    /// Only where there is no added resource.
-    Create,
-    Replace,
 }
 
 /// Outcome of adding a resource.

@@ -171,3 +171,33 @@ fn a_root_must_be_a_directory_that_is_there() {
     assert_eq!(Root::open(tree.path.join("file")).unwrap_err(), Errno::NOTDIR);
     assert_eq!(Root::open(tree.path.join("none")).unwrap_err(), Errno::NOENT);
 }
+
+#[test]
+fn a_replaced_root_is_found_by_its_path() {
+    let outer = tempfile::tempdir().unwrap();
+    let path = |name: &str| outer.path().join(name);
+    for name in ["1", "2"] {
+        fs::create_dir(path(name)).unwrap();
+        fs::write(path(name).join("file"), name).unwrap();
+    }
+    let read = |root: &Root| {
+        let mut text = String::new();
+        fs::File::from(root.open_file(b"file").unwrap().file).read_to_string(&mut text).unwrap();
+        text
+    };
+    symlink("1", path("current")).unwrap();
+    let root = Root::open(path("current")).unwrap();
+    assert!(root.reopen_if_replaced().is_none(), "the same");
+    symlink("2", path("new")).unwrap();
+    fs::rename(path("new"), path("current")).unwrap();
+    let swapped = root.reopen_if_replaced().unwrap();
+    assert_eq!((read(&root), read(&swapped)), ("1".to_owned(), "2".to_owned()));
+    fs::remove_dir_all(path("2")).unwrap();
+    assert!(swapped.reopen_if_replaced().is_none(), "nothing is there");
+    fs::create_dir(path("2")).unwrap();
+    fs::write(path("2/file"), "made again").unwrap();
+    assert_eq!(read(&swapped.reopen_if_replaced().unwrap()), "made again");
+    fs::remove_dir_all(path("2")).unwrap();
+    fs::write(path("2"), "").unwrap();
+    assert!(swapped.reopen_if_replaced().is_none(), "no directory");
+}

@@ -11,7 +11,10 @@ use bytes::Bytes;
 use proto::{Now, Outbox};
 use sys::beneath::Metadata;
 use testkit::in_memory::{Chunking, Transcript, exchange};
-use web::{Heads, HttpOptions, Lookup, NotFound, Response, Route, Site, WebServer, path};
+use web::{
+    Heads, HttpOptions, Lookup, NotFound, Response, Route, Site, WebServer,
+    path::{self, Dotfiles},
+};
 use wire::http1::{Connection, Method, Part, PreparedResponse, Request, Status, Target};
 
 /// Length of the longest body that is wanted.
@@ -62,7 +65,7 @@ impl Site for TestSite {
         _: Now,
         mut send: impl FnMut(&File) -> R,
     ) -> Result<(R, Lookup), NotFound> {
-        let normal = path::normalise(path)?;
+        let normal = path::normalise(path, Dotfiles::None)?;
         let (_, file) = self.files.iter().find(|(name, _)| *name == normal).ok_or(NotFound::MISSING)?;
         Ok((send(file), Lookup::Hit))
     }
