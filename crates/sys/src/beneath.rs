@@ -23,6 +23,7 @@ const RESOLVE_TRIES: usize = 8;
 pub struct Root {
     directory: OwnedFd,
     resolver: Resolver,
+    follows_links: bool,
     /// Absolute path by which it was opened.
     path: PathBuf,
     /// Device and inode. While the directory is open, no other one has them.
@@ -208,7 +209,7 @@ impl Root {
         };
         // Where the current directory has no name any more, the path says as much as an absolute one could.
         let path = path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { directory, resolver, path, identity: (stat.st_dev, stat.st_ino) })
+        Ok(Self { directory, resolver, follows_links: true, path, identity: (stat.st_dev, stat.st_ino) })
     }
 
     /// Opens the directory that the path of this root means now, if that is another one: it was removed and made again, or
@@ -218,7 +219,13 @@ impl Root {
         if (there.st_dev, there.st_ino) == self.identity {
             return None;
         }
-        Self::open(&self.path).ok()
+        Some(Self { follows_links: self.follows_links, ..Self::open(&self.path).ok()? })
+    }
+
+    /// The same directory, beneath which no link is followed.
+    #[must_use]
+    pub fn without_symlinks(self) -> Self {
+        Self { follows_links: false, ..self }
     }
 
     /// Opens a regular file for reading, following only links that stay beneath the root. `relative` is a path without
@@ -261,8 +268,8 @@ impl Root {
     fn resolve(&self, relative: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
         match self.resolver {
-            Resolver::Kernel => resolve(&self.directory, relative, flags),
-            Resolver::Walk => retry_on_intr(|| walk::open(self.directory.as_fd(), relative, flags)),
+            Resolver::Kernel => resolve(&self.directory, relative, flags, self.follows_links),
+            Resolver::Walk => retry_on_intr(|| walk::open(self.directory.as_fd(), relative, flags, self.follows_links)),
         }
     }
 
@@ -277,13 +284,18 @@ impl Root {
         if relative.starts_with(b"/") {
             return Err(OpenError::Missing);
         }
+        if !self.follows_links {
+            // A directory on the way may have become a link meanwhile, which changes nothing of the file.
+            return Metadata::of(self.resolve(relative, OFlags::PATH)?);
+        }
         Ok(Metadata::from(&fs::statat(&self.directory, relative, AtFlags::empty())?))
     }
 }
 
 /// openat2(2), again when a rename meanwhile made its outcome uncertain.
-fn resolve(directory: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-    let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+fn resolve(directory: &OwnedFd, path: &[u8], flags: OFlags, follows_links: bool) -> Result<OwnedFd, Errno> {
+    let mut how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    how.set(ResolveFlags::NO_SYMLINKS, !follows_links);
     let mut tries = RESOLVE_TRIES;
     loop {
         tries -= 1;
