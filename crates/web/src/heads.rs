@@ -6,7 +6,9 @@ use std::{
 };
 
 use sys::beneath::Metadata;
-use wire::http1::{PreparedResponse, Status, conditional::Validators, date::format_date};
+use wire::http1::{PreparedResponse, Status, conditional::Validators, date::format_date, response::ResponseBuilder};
+
+use crate::Presentation;
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
@@ -19,6 +21,8 @@ pub struct Heads {
     pub not_modified: PreparedResponse,
     etag: Box<str>,
     media_type: Box<str>,
+    /// Configured fields of every response about the file, as lines of a head.
+    fields: Box<[u8]>,
     /// Length of the file in bytes.
     size: u64,
     /// Last modification, in seconds since the epoch.
@@ -30,7 +34,8 @@ pub struct Heads {
 impl Heads {
     /// Renders the heads for a file in this state, at `unix` since the epoch. `body` is put behind the head of the 200: all
     /// of the file, or nothing where its bytes come from elsewhere.
-    pub fn new(metadata: &Metadata, media_type: &str, body: &[u8], unix: Duration) -> Self {
+    pub fn new(metadata: &Metadata, presentation: &Presentation, body: &[u8], unix: Duration) -> Self {
+        let Presentation { media_type, cache_control, fields } = presentation;
         let etag = entity_tag(metadata);
         let seconds = |ns: i64| u64::try_from(ns / NANOSECONDS).unwrap_or(0);
         // Never later than the response (RFC 9110, section 8.8.2.1).
@@ -42,12 +47,26 @@ impl Heads {
             .field("Content-Length", metadata.size.to_string())
             .field("Last-Modified", date)
             .field("ETag", &etag)
-            .field("Accept-Ranges", "bytes")
-            .body(body);
+            .field("Accept-Ranges", "bytes");
         let not_modified =
-            PreparedResponse::builder(Status::NotModified).field("Last-Modified", date).field("ETag", &etag).body(b"");
+            PreparedResponse::builder(Status::NotModified).field("Last-Modified", date).field("ETag", &etag);
+        // A 304 has them all, too: a cache puts them in the place of those it has (RFC 9111, section 3.2).
+        let configured = |builder: ResponseBuilder| match cache_control {
+            Some(value) => builder.field("Cache-Control", value).lines(fields),
+            None => builder.lines(fields),
+        };
+        let (ok, not_modified) = (configured(ok).body(body), configured(not_modified).body(b""));
         let size = metadata.size;
-        Self { ok, not_modified, etag: etag.into(), media_type: media_type.into(), size, modified, changed }
+        Self {
+            ok,
+            not_modified,
+            etag: etag.into(),
+            media_type: (**media_type).into(),
+            fields: (**fields).into(),
+            size,
+            modified,
+            changed,
+        }
     }
 
     pub fn validators(&self) -> Validators<'_> {
@@ -58,6 +77,11 @@ impl Heads {
         &self.media_type
     }
 
+    /// Returns the configured fields of every response about the file, as lines of a head.
+    pub(crate) fn fields(&self) -> &[u8] {
+        &self.fields
+    }
+
     /// Length of the file in bytes.
     pub fn size(&self) -> u64 {
         self.size
@@ -65,7 +89,11 @@ impl Heads {
 
     /// Memory that these hold beside themselves, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.ok.heap_bytes() + self.not_modified.heap_bytes() + self.etag.len() + self.media_type.len()
+        self.ok.heap_bytes()
+            + self.not_modified.heap_bytes()
+            + self.etag.len()
+            + self.media_type.len()
+            + self.fields.len()
     }
 }
 
@@ -91,10 +119,10 @@ mod tests {
     #[test]
     fn last_modified_is_never_later_than_the_response() {
         let metadata = Metadata { device: 1, inode: 1, size: 0, modified_ns: 2_000 * NANOSECONDS, changed_ns: 0 };
-        let at = |seconds| Heads::new(&metadata, "a/b", b"", Duration::from_secs(seconds));
+        let at = |seconds| Heads::new(&metadata, &"a/b".into(), b"", Duration::from_secs(seconds));
         assert_eq!((at(1_000).modified, at(3_000).modified), (1_000, 2_000));
         let old = Metadata { modified_ns: -5 * NANOSECONDS, ..metadata };
-        assert_eq!(Heads::new(&old, "a/b", b"", Duration::from_secs(9)).modified, 0);
+        assert_eq!(Heads::new(&old, &"a/b".into(), b"", Duration::from_secs(9)).modified, 0);
     }
 
     #[test]

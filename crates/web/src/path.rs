@@ -63,10 +63,7 @@ pub fn normalise_decoded(path: &[u8], dotfiles: Dotfiles) -> Result<Vec<u8>, Pat
     normalise_segments(path.split(|&byte| byte == b'/').map(Cow::Borrowed), dotfiles)
 }
 
-fn normalise_segments<'a>(
-    all: impl Iterator<Item = Cow<'a, [u8]>>,
-    dotfiles: Dotfiles,
-) -> Result<Vec<u8>, PathError> {
+fn normalise_segments<'a>(all: impl Iterator<Item = Cow<'a, [u8]>>, dotfiles: Dotfiles) -> Result<Vec<u8>, PathError> {
     let mut segments: Vec<Cow<'_, [u8]>> = Vec::new();
     let mut is_directory = false;
     for segment in all {

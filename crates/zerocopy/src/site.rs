@@ -59,6 +59,15 @@ impl Site for CachedSite {
         self.cache.with_file(path, encoded, now, send)
     }
 
+    fn with_own_file<R>(
+        &self,
+        normal: &[u8],
+        now: Now,
+        send: impl FnMut(&CachedFile) -> R,
+    ) -> Result<(R, Lookup), NotFound> {
+        self.cache.with_own_file(normal, now, send)
+    }
+
     #[inline]
     fn heads(file: &CachedFile) -> &Heads {
         file.heads()

@@ -45,7 +45,7 @@ impl File {
     fn new(size: usize) -> Self {
         let metadata = Metadata { device: 1, inode: 1, size: size as u64, modified_ns: 1_000_000_007, changed_ns: 0 };
         let body: Bytes = (0..size).map(|at| b'a' + (at % 23) as u8).collect();
-        Self { heads: Heads::new(&metadata, "text/plain", b"", now().unix), body }
+        Self { heads: Heads::new(&metadata, &"text/plain".into(), b"", now().unix), body }
     }
 }
 
@@ -68,6 +68,10 @@ impl Site for TestSite {
         let normal = path::normalise(path, Dotfiles::None)?;
         let (_, file) = self.files.iter().find(|(name, _)| *name == normal).ok_or(NotFound::MISSING)?;
         Ok((send(file), Lookup::Hit))
+    }
+
+    fn with_own_file<R>(&self, normal: &[u8], now: Now, send: impl FnMut(&File) -> R) -> Result<(R, Lookup), NotFound> {
+        self.with_file(normal, false, now, send)
     }
 
     fn heads(file: &File) -> &Heads {

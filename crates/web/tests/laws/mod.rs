@@ -1,8 +1,10 @@
 //! Laws of every web server of ours, as processes on every driver. The tests of http-server and of zerocopy include them,
 //! each with its own `setup::EXE` beside it.
 
+mod content;
 mod paths;
 mod state;
+mod usage;
 
 use std::{path::Path, process::Command};
 
@@ -16,6 +18,9 @@ use super::setup::EXE;
 
 /// Number of servers that are tested at the same time.
 const CONCURRENCY: usize = 7;
+
+/// Warning of a server whose error page or fallback is missing.
+const UNSENDABLE: &str = "cannot be sent: ";
 
 /// Flags for files that change while they are tested.
 const CHECK_EACH_TIME: &[&str] = &["--revalidate", "0s"];
@@ -50,6 +55,11 @@ fn serve(
 ) -> anyhow::Result<()> {
     let mut server = Server::start_command(command(driver, root, args), 1).with_context(|| driver.name())?;
     law(&server).map_err(|error| anyhow!("{}: {error:#}\n  it said: {}", driver.name(), server.stderr()))?;
+    if server.stderr().contains(UNSENDABLE) {
+        let status = server.stop()?;
+        ensure!(status.success(), "{}: {status}", driver.name());
+        return Ok(());
+    }
     server.drain().with_context(|| driver.name())
 }
 

@@ -155,13 +155,9 @@ mod tests {
     #[test]
     fn a_date_between_modification_and_change_proves_nothing() {
         let changed = MODIFIED + 100;
-        for (date, is_unmodified) in [
-            (MODIFIED - 1, false),
-            (MODIFIED, true),
-            (MODIFIED + 1, false),
-            (changed, false),
-            (changed + 1, true),
-        ] {
+        for (date, is_unmodified) in
+            [(MODIFIED - 1, false), (MODIFIED, true), (MODIFIED + 1, false), (changed, false), (changed + 1, true)]
+        {
             let date = String::from_utf8(format_date(date).to_vec()).unwrap();
             let since = outcome_after("GET", &format!("If-Modified-Since: {date}\r\n"), changed);
             let until = outcome_after("GET", &format!("If-Unmodified-Since: {date}\r\n"), changed);
