@@ -51,12 +51,10 @@ pub(crate) fn refusal() -> Vec<u8> {
 /// Makes the page for a status, with configured fields.
 pub(crate) fn page(status: Status, fields: &[u8]) -> PreparedResponse {
     let builder = builder(status);
-    match status {
-        Status::NoContent | Status::Ok | Status::Created | Status::PartialContent | Status::NotModified => {
-            builder.lines(fields).body(b"")
-        }
-        _ => with_html(status, builder, fields),
+    if status.code() < 300 || status == Status::NotModified {
+        return builder.lines(fields).body(b"");
     }
+    with_html(status, builder, fields)
 }
 
 /// Begins a response with the fields that its status needs.
