@@ -246,7 +246,7 @@ mod tests {
         rustix::fs::ftruncate(&file, 4096).unwrap();
         assert_eq!(vmsplice(writer.as_fd(), &map[..8192]).unwrap(), 4096, "the page that is left");
         let error = vmsplice(writer.as_fd(), &map[4096..]).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::FAULT.raw_os_error()));
+        assert_eq!(error.raw_os_error(), Some(Errno::FAULT.raw_os_error()));
     }
 
     /// Room counts in pages, whatever is in them, and what does not fit is told.

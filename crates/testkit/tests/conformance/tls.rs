@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
+    process::{Command, Stdio},
     sync::Arc,
     thread,
     time::Duration,
@@ -19,7 +20,7 @@ use rustls::{
 };
 use sys::listen::Address;
 use tempfile::TempDir;
-use testkit::{HANG, Server};
+use testkit::{HANG, Server, installed_program};
 
 use crate::case::{Case, PLAIN, Setup};
 
@@ -219,6 +220,31 @@ fn plain_bytes_on_a_tls_address_get_an_alert() {
             let got = client.read_to_end()?;
             ensure!(got.len() == 7 && got[0] == 21, "no alert: {got:?}");
         }
+        Ok(())
+    });
+}
+
+/// Another implementation, which asks for new keys by a second handshake (RFC 5746).
+#[test]
+fn openssl_is_answered_and_its_renegotiation_refused() {
+    let Some(openssl) = installed_program("openssl").unwrap() else { return };
+    PLAIN.check_tls(|_, server, _| {
+        let mut command = Command::new(&openssl);
+        command.args(["s_client", "-tls1_2", "-connect", &server.address().to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut client = command.spawn()?;
+        let mut input = client.stdin.take().context("no standard input")?;
+        let mut output = client.stdout.take().context("no standard output")?;
+        input.write_all(b"question\n")?;
+        let (mut said, mut byte) = (Vec::new(), [0]);
+        while !said.ends_with(b"question\n") {
+            ensure!(output.read(&mut byte)? == 1, "it ended: {}", String::from_utf8_lossy(&said));
+            said.extend(byte);
+        }
+        input.write_all(b"R\n")?;
+        let finished = client.wait_with_output()?;
+        let errors = String::from_utf8_lossy(&finished.stderr);
+        ensure!(errors.contains("no renegotiation"), "{errors}");
         Ok(())
     });
 }
