@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cgi;
 mod detect;
 pub mod file;
 pub mod hpack;

@@ -105,6 +105,14 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// Returns names and values of all fields, in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        self.fields.split(|&byte| byte == b'\n').filter_map(|line| {
+            let colon = memchr::memchr(b':', line)?;
+            Some((&line[..colon], line[colon + 1..].trim_ascii()))
+        })
+    }
+
     /// Returns the values of every field of this name, in order.
     pub fn values<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         let lines = self.fields.split(|&byte| byte == b'\n');

@@ -55,7 +55,9 @@ statuses! {
     FieldsTooLarge = 431 "Request Header Fields Too Large",
     InternalError = 500 "Internal Server Error",
     NotImplemented = 501 "Not Implemented",
+    BadGateway = 502 "Bad Gateway",
     ServiceUnavailable = 503 "Service Unavailable",
+    GatewayTimeout = 504 "Gateway Timeout",
     VersionNotSupported = 505 "HTTP Version Not Supported",
     InsufficientStorage = 507 "Insufficient Storage",
 }
@@ -72,7 +74,7 @@ pub enum Connection {
 
 impl Connection {
     /// Returns bytes that go between two fields: they begin with a CRLF and do not end with one.
-    fn field(self) -> &'static [u8] {
+    pub(crate) fn field(self) -> &'static [u8] {
         match self {
             Self::Implied => b"",
             Self::KeepAlive => b"\r\nConnection: keep-alive",
