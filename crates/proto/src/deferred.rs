@@ -50,6 +50,11 @@ impl Promise {
         self.settle(State::Answered(Box::new(answer)));
     }
 
+    /// True if nobody waits for the answer any more: the connection is gone, as far as its driver knows.
+    pub fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
     fn settle(&self, outcome: State) {
         let mut state = self.0.state.lock();
         let State::Open(waker) = &mut *state else { return };

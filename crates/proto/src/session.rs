@@ -276,9 +276,11 @@ impl<P: Protocol> Session<P> {
         self.follow(step.flow);
         match self.phase {
             Phase::Open if self.outbox.held_bytes() > self.limits.output_bytes_max => self.phase = Phase::Aborted,
-            // A request larger than we are willing to hold.
+            // A request larger than we are willing to hold, unless it only waits for the answer to another.
             Phase::Open if self.inbox.len() >= self.limits.request_bytes_max && !self.outbox.is_full() => {
-                self.phase = Phase::Closing(CloseMode::Linger);
+                if !self.outbox.has_pending_replies() {
+                    self.phase = Phase::Closing(CloseMode::Linger);
+                }
             }
             Phase::Open if self.is_retiring => self.retire_after_reply(protocol),
             Phase::Open => {}

@@ -12,7 +12,10 @@ use rustix::{
     io::{Errno, retry_on_intr},
 };
 
+mod entries;
 mod walk;
+
+pub use entries::{Entries, Entry, Seen};
 
 /// A rename somewhere in the tree can make one resolution uncertain (openat2(2), EAGAIN); twice in a row is rare.
 const RESOLVE_TRIES: usize = 8;

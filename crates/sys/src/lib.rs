@@ -16,6 +16,7 @@ pub mod map;
 pub mod memfd;
 pub mod memory;
 pub mod mqueue;
+pub mod program;
 pub mod registered;
 pub mod ring;
 pub mod signals;
