@@ -38,7 +38,7 @@ impl HttpArgs {
     /// Those of [`web::ContentArgs::open_root`].
     pub fn open_site(&self, settings: Arc<Settings>) -> io::Result<Site> {
         let root = self.tree.open_root()?;
-        web::warn_of_missing(&root, &settings.content);
+        web::warn_of_missing(&root, &settings);
         Ok(Site::new(root, self.site_options()).with_settings(settings))
     }
 

@@ -44,7 +44,10 @@ impl Cli for Options {
 }
 
 fn main() -> ExitCode {
-    service::main(|Options { http, .. }, host| serve(&http, host))
+    service::main(|Options { mut http, .. }, host| {
+        http.tree.content.list_at_first_sight();
+        serve(&http, host)
+    })
 }
 
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
@@ -57,6 +60,11 @@ fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
         HttpOptions::from_host(&host),
     ));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
+    host.at_end(|| {
+        web::stop_programs();
+        Ok(())
+    });
+    host.at_once(web::stop_programs);
     host.serve(server, |addresses| {
         for address in addresses {
             service::advise(format_args!("try: {}", http.tree.example(address)));

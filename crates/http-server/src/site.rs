@@ -85,7 +85,7 @@ impl Site {
     }
 
     fn load(&self, key: &[u8], root: &CheckedRoot, unix: Duration) -> Result<Arc<PathEntry<Representation>>, NotFound> {
-        let (relative, opened) = web::open(root.root(), key, &self.settings.content)?;
+        let (relative, opened) = web::open(root.root(), key, &self.settings)?;
         let presentation = self.settings.content.presentation(&relative, &self.settings.media_types);
         let representation = Representation::load(opened, &presentation, self.contents_max, unix)?;
         Ok(self.cache.insert(PathEntry::new(key, &relative, representation, root.checked_ns())))
@@ -111,6 +111,10 @@ impl web::Site for Site {
         }
         let (entry, lookup) = self.find(path, now)?;
         Ok((send(entry.body()), lookup))
+    }
+
+    fn root(&self, now: Now) -> Option<CheckedRoot> {
+        Some(self.cache.root(unix_ns(now.unix)))
     }
 
     fn with_own_file<R>(

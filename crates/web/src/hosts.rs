@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Settings, page::Pages};
+use crate::{Settings, listing::Listings, page::Pages};
 
 /// One virtual host as it is served: a site, its settings, and what is rendered ahead from them. Never changed: a reload
 /// makes another.
@@ -11,13 +11,14 @@ pub struct Hosted<S> {
     pub site: S,
     pub settings: Arc<Settings>,
     pub(crate) pages: Pages,
+    pub(crate) listings: Listings,
 }
 
 impl<S> Hosted<S> {
     /// Serves `site`, which was made with the same settings.
     pub fn new(site: S, settings: Arc<Settings>) -> Self {
         let pages = Pages::new(&settings.content.fields_for(None));
-        Self { site, settings, pages }
+        Self { site, settings, pages, listings: Listings::default() }
     }
 }
 
@@ -33,6 +34,11 @@ impl<S> Hosts<S> {
     /// Begins with the default host.
     pub fn new(default: Arc<Hosted<S>>) -> Self {
         Self { generation: 0, hosts: vec![default] }
+    }
+
+    /// True if requests may be answered by programs.
+    pub(crate) fn have_programs(&self) -> bool {
+        self.hosts.iter().any(|host| host.settings.programs.is_some())
     }
 
     /// Returns the host for requests whose host is unknown.

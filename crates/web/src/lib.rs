@@ -6,9 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
+mod cgi;
 mod content;
 mod heads;
 mod hosts;
+mod listing;
 mod media;
 mod metrics;
 mod options;
@@ -22,8 +25,10 @@ mod site;
 mod statistics;
 mod tree;
 mod upload;
+mod waiting;
 pub mod workers;
 
+pub use cgi::{CgiArgs, CgiError, CgiOptions, Programs, stop_programs};
 pub use content::{
     CacheControlRule, Content, ErrorPage, HeaderRule, IndexName, Pattern, Presentation, Redirect, RedirectTarget,
     Rewrite, SitePath, Symlinks,
@@ -35,7 +40,7 @@ pub use media::{Charset, MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
 pub use options::HttpOptions;
 pub use server::{Conn, WebServer};
-pub use settings::{ContentArgs, Settings, SettingsError};
+pub use settings::{ContentArgs, Settings, SettingsError, Switch};
 pub use site::{NotFound, Response, Route, Site};
 pub use statistics::Statistics;
 pub use tree::{TreeArgs, curl_command, open, url, warn_of_missing};

@@ -15,6 +15,8 @@ pub struct HttpOptions {
     /// Time between a response and the next request.
     pub idle_timeout: Duration,
     pub head: HeadLimits,
+    /// Length of the longest body that a CGI program is given, in bytes.
+    pub program_body_bytes_max: usize,
 }
 
 impl Default for HttpOptions {
@@ -24,6 +26,7 @@ impl Default for HttpOptions {
             upload_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(60),
             head: HeadLimits::default(),
+            program_body_bytes_max: 1 << 20,
         }
     }
 }
@@ -34,6 +37,13 @@ impl HttpOptions {
         let (timeouts, default) = (host.timeouts(), HeadLimits::default());
         // No larger than what a session buffers, or it would be closed silently instead of being answered with 431.
         let head = HeadLimits { head_bytes_max: default.head_bytes_max.min(host.request_bytes_max()), ..default };
-        Self { request_timeout: timeouts.request, idle_timeout: timeouts.idle, head, ..Self::default() }
+        let (request_timeout, idle_timeout) = (timeouts.request, timeouts.idle);
+        Self {
+            request_timeout,
+            idle_timeout,
+            head,
+            program_body_bytes_max: host.request_bytes_max(),
+            ..Self::default()
+        }
     }
 }

@@ -85,6 +85,8 @@ pub(crate) fn builder(status: Status) -> ResponseBuilder {
         | Status::FieldsTooLarge
         | Status::InternalError
         | Status::NotImplemented
+        | Status::BadGateway
+        | Status::GatewayTimeout
         | Status::VersionNotSupported
         | Status::InsufficientStorage => builder,
     }

@@ -9,11 +9,13 @@ use wire::http1::{
 };
 
 use crate::{
-    NotFound, RedirectTarget, Response, Route, Site, WebServer,
+    Response, Route, Site, WebServer,
+    cgi::Addresses,
     hosts::Hosted,
     page,
     statistics::Tally,
-    upload::{BodyError, Upload, UploadRequest},
+    upload::{BodyError, DiscardedBody, JudgedBody, Pending, Upload, UploadRequest},
+    waiting::Waiting,
 };
 
 /// Interim response that makes a client send the body that it holds back (RFC 9110, section 15.2.1).
@@ -27,57 +29,180 @@ pub(crate) struct Responder<'a, S> {
     pub(crate) now: Now,
     pub(crate) out: &'a mut Outbox,
     pub(crate) tally: Tally,
+    /// Local redirects that have led to the request.
+    pub(crate) redirects: u8,
+    pub(crate) peer: Option<&'a Addresses>,
 }
 
 /// Step that follows a request's head.
 pub(crate) enum Next<S: Site> {
-    /// The request has been answered.
+    /// The request has been answered, and its body, if it has one, has arrived.
     Flow(Flow),
-    /// The body has to arrive first.
-    Upload(Box<Upload<S::Upload>>),
+    /// The body has to arrive.
+    Body(Box<Pending<S::Upload>>),
+    /// Another thread has to do its part. The last byte of the request stays in the input until then.
+    Wait(Box<Waiting>),
 }
 
-impl<S: Site> Responder<'_, S> {
-    /// Answers a request, unless its body has to arrive first. `unread` is the length of the input behind its head.
+impl<S: Site> Next<S> {
+    /// Number of bytes of the request that stay in the input.
     #[inline(always)]
-    pub(crate) fn handle_request(&mut self, request: &Request<'_>, unread: usize) -> Next<S> {
+    pub(crate) fn held(&self) -> usize {
+        match self {
+            Self::Flow(_) | Self::Body(_) => 0,
+            Self::Wait(_) => 1,
+        }
+    }
+}
+
+impl<'a, S: Site> Responder<'a, S> {
+    #[inline(always)]
+    pub(crate) fn new(
+        server: &'a WebServer<S>,
+        host: &'a Hosted<S>,
+        peer: Option<&'a Addresses>,
+        now: Now,
+        out: &'a mut Outbox,
+    ) -> Self {
+        Self { server, host, now, out, tally: Tally::default(), redirects: 0, peer }
+    }
+
+    /// Answers a request whose body is empty, has arrived or is left unread, unless it is wanted and has to arrive first.
+    /// `unread` is the length of the input behind what has been read of it.
+    #[inline(always)]
+    pub(crate) fn handle_request(&mut self, request: &Request<'_>, head: &[u8], unread: usize) -> Next<S> {
         let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
         if let Target::Path { .. } = request.target {
             match self.host.site.route(request, self.now) {
                 Route::File => {}
                 Route::Respond(response) => {
-                    let connection = connection(request);
+                    let connection = requested_persistence(request);
                     self.respond(response, part, connection);
-                    return Next::Flow(flow(request, connection, unread));
+                    return Next::Flow(flow_of(connection, unread > 0));
                 }
                 Route::Upload { upload, bytes_max } => return self.begin_upload(request, upload, bytes_max, unread),
             }
         }
-        // No other method wants a body, and its end would have to be found before the next request. So it is left unread
-        // and the connection closed, which also answers `Expect: 100-continue` in time.
-        let connection = connection(request);
+        let connection = requested_persistence(request);
         match (request.method, request.target) {
             (Method::Get | Method::Head, Target::Path { path, is_encoded, .. }) => {
-                self.handle_file(request, path, is_encoded, part, connection);
+                if let Some(waiting) = self.handle_file(request, path, is_encoded, head, part, connection) {
+                    return Next::Wait(waiting);
+                }
             }
-            (Method::Options, target) => self.send_status(Status::NoContent, path_of(target), part, connection),
-            (Method::Unknown, target) => self.send_status(Status::NotImplemented, path_of(target), part, connection),
-            (_, target) => self.send_status(Status::MethodNotAllowed, path_of(target), part, connection),
+            _ => {
+                if let Some(waiting) = self.handle_other(request, head, part, connection) {
+                    return Next::Wait(waiting);
+                }
+            }
         }
-        Next::Flow(flow(request, connection, unread))
+        Next::Flow(flow_of(connection, unread > 0))
+    }
+
+    /// [`Self::handle_request`] once more, for requests with a body.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn handle_rare_request(&mut self, request: &Request<'_>, head: &[u8], unread: usize) -> Next<S> {
+        self.handle_request(request, head, unread)
+    }
+
+    /// Answers a request with a method that files do not have.
+    #[cold]
+    fn handle_other(
+        &mut self,
+        request: &Request<'_>,
+        head: &[u8],
+        part: Part,
+        connection: Connection,
+    ) -> Option<Box<Waiting>> {
+        if let Some(path) = self.program_path(request) {
+            return self.run_program(&path, request, head, Vec::new(), part, connection);
+        }
+        let status = match request.method {
+            Method::Options => Status::NoContent,
+            Method::Unknown => Status::NotImplemented,
+            Method::Get
+            | Method::Head
+            | Method::Post
+            | Method::Put
+            | Method::Delete
+            | Method::Connect
+            | Method::Trace
+            | Method::Patch => Status::MethodNotAllowed,
+        };
+        self.send_status(status, path_of(request.target), part, connection);
+        None
+    }
+
+    /// Answers a request with a body, or begins to read that: for whoever wants it, or to find its end.
+    #[cold]
+    pub(crate) fn handle_request_with_body(&mut self, request: &Request<'_>, head: &[u8], unread: usize) -> Next<S> {
+        if let Target::Path { .. } = request.target
+            && let Route::Upload { upload, bytes_max } = self.host.site.route(request, self.now)
+        {
+            return self.begin_upload(request, upload, bytes_max, unread);
+        }
+        if self.program_path(request).is_some() {
+            return self.begin_program_upload(request, head);
+        }
+        // A client that waits for a 100 is told at once that its body is of no use.
+        if request.version == Version::Http11 && expects_continue(request) {
+            return self.answer_last(request, head);
+        }
+        match request.body {
+            Body::Empty => self.handle_rare_request(request, head, unread),
+            Body::Chunked => {
+                let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
+                Next::Body(Box::new(Pending::Judged(JudgedBody::new(head, part, self.now.instant))))
+            }
+            Body::Length(len) => match DiscardedBody::new(len, self.now.instant) {
+                Some(body) if request.should_keep_alive => match self.handle_rare_request(request, head, unread) {
+                    Next::Flow(Flow::Open) => Next::Body(Box::new(Pending::Discarded(body))),
+                    Next::Wait(mut waiting) => {
+                        waiting.body = Some(body);
+                        Next::Wait(waiting)
+                    }
+                    next => next,
+                },
+                Some(_) | None => self.answer_last(request, head),
+            },
+        }
+    }
+
+    /// Answers the last request of a connection; its body is left unread.
+    #[cold]
+    pub(crate) fn answer_last(&mut self, request: &Request<'_>, head: &[u8]) -> Next<S> {
+        let mut last = *request;
+        last.should_keep_alive = false;
+        match self.handle_rare_request(&last, head, 0) {
+            Next::Flow(Flow::Close) => Next::Flow(Flow::Linger),
+            next => next,
+        }
     }
 
     #[inline(always)]
-    fn handle_file(&mut self, request: &Request<'_>, path: &[u8], encoded: bool, part: Part, connection: Connection) {
+    fn handle_file(
+        &mut self,
+        request: &Request<'_>,
+        path: &[u8],
+        encoded: bool,
+        head: &[u8],
+        part: Part,
+        connection: Connection,
+    ) -> Option<Box<Waiting>> {
         let Self { host, now, .. } = *self;
         let send = |file: &S::File| self.send_file(file, request, part, connection);
         match host.site.with_file(path, encoded, now, send) {
-            Ok((Sent::Response, lookup)) => self.tally.lookup(lookup),
+            Ok((Sent::Response, lookup)) => {
+                self.tally.lookup(lookup);
+                None
+            }
             Ok((Sent::Nothing(status), lookup)) => {
                 self.tally.lookup(lookup);
                 self.send_status(status, Some(path), part, connection);
+                None
             }
-            Err(not_found) => self.send_not_found(not_found, path, request, part, connection),
+            Err(not_found) => self.answer_without_file(not_found, path, request, head, part, connection),
         }
     }
 
@@ -111,33 +236,14 @@ impl<S: Site> Responder<'_, S> {
         self.tally.response(Status::Ok, bytes);
     }
 
-    #[cold]
-    fn send_not_found(
+    /// Answers with the fallback where the site has one for such a path. Returns false if nothing has been sent.
+    pub(crate) fn send_fallback(
         &mut self,
-        not_found: NotFound,
         path: &[u8],
         request: &Request<'_>,
         part: Part,
         connection: Connection,
-    ) {
-        let target = match not_found {
-            NotFound::Status(Status::NotFound) if self.send_fallback(path, request, part, connection) => return,
-            NotFound::Status(status) => return self.send_status(status, Some(path), part, connection),
-            NotFound::MovedTo(location) => {
-                RedirectTarget { status: Status::MovedPermanently, location, keeps_query: true }
-            }
-            NotFound::Redirect(target) => target,
-        };
-        let location = match request.target {
-            Target::Path { query: Some(query), .. } if target.keeps_query => with_query(&target.location, query),
-            Target::Path { .. } | Target::Server | Target::Authority(_) => target.location.into_bytes(),
-        };
-        let fields = self.host.settings.content.fields_for(Some(path));
-        self.send_prepared(&page::redirect(target.status, &location, &fields), part, connection);
-    }
-
-    /// Answers with the fallback where the site has one for such a path. Returns false if nothing has been sent.
-    fn send_fallback(&mut self, path: &[u8], request: &Request<'_>, part: Part, connection: Connection) -> bool {
+    ) -> bool {
         let Self { host, now, .. } = *self;
         let Some(fallback) = host.settings.content.fallback_for(path, &host.settings.media_types) else { return false };
         let send = |file: &S::File| self.send_file(file, request, part, connection);
@@ -167,11 +273,30 @@ impl<S: Site> Responder<'_, S> {
         if upload.is_complete() {
             return Next::Flow(self.finish_upload(upload, unread));
         }
+        self.send_continue(request);
+        Next::Body(Box::new(Pending::Upload(upload)))
+    }
+
+    /// Begins to read the body of a request for a program.
+    fn begin_program_upload(&mut self, request: &Request<'_>, head: &[u8]) -> Next<S> {
+        let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
+        let (state, connection) = (head.into(), requested_persistence(request));
+        let upload_request = UploadRequest { state, started: self.now.instant, connection, part };
+        match Upload::new(upload_request, request.body, self.server.options.program_body_bytes_max) {
+            Ok(upload) => {
+                self.send_continue(request);
+                Next::Body(Box::new(Pending::Program(upload)))
+            }
+            Err(error) => Next::Flow(self.reject_body(error, part)),
+        }
+    }
+
+    /// Makes a client that waits for it send its body.
+    fn send_continue(&mut self, request: &Request<'_>) {
         if request.version == Version::Http11 && expects_continue(request) {
             self.out.inline().extend_from_slice(CONTINUE);
             self.tally.interim(CONTINUE.len() as u64);
         }
-        Next::Upload(Box::new(upload))
     }
 
     /// Answers a request whose body is not read to its end.
@@ -251,7 +376,7 @@ enum Sent {
     Nothing(Status),
 }
 
-fn path_of(target: Target<'_>) -> Option<&[u8]> {
+pub(crate) fn path_of(target: Target<'_>) -> Option<&[u8]> {
     match target {
         Target::Path { path, .. } => Some(path),
         Target::Server | Target::Authority(_) => None,
@@ -259,15 +384,9 @@ fn path_of(target: Target<'_>) -> Option<&[u8]> {
 }
 
 /// Puts a query behind the path of a reference, which has none yet.
-fn with_query(location: &str, query: &[u8]) -> Vec<u8> {
+pub(crate) fn with_query(location: &str, query: &[u8]) -> Vec<u8> {
     let (before, fragment) = location.split_at(location.find('#').unwrap_or(location.len()));
     [before.as_bytes(), b"?", query, fragment.as_bytes()].concat()
-}
-
-/// Returns the fate of the connection after a request whose body, if it has one, is not read.
-#[inline(always)]
-fn connection(request: &Request<'_>) -> Connection {
-    if request.body == Body::Empty { requested_persistence(request) } else { Connection::Close }
 }
 
 /// Returns what the client has asked for, by its version and its `Connection` field.
@@ -280,14 +399,9 @@ fn requested_persistence(request: &Request<'_>) -> Connection {
     }
 }
 
-#[inline(always)]
-fn flow(request: &Request<'_>, connection: Connection, unread: usize) -> Flow {
-    flow_of(connection, unread > 0 || request.body != Body::Empty)
-}
-
 /// Lingers for a client that may still be sending.
 #[inline(always)]
-fn flow_of(connection: Connection, is_sending: bool) -> Flow {
+pub(crate) fn flow_of(connection: Connection, is_sending: bool) -> Flow {
     match connection {
         Connection::Implied | Connection::KeepAlive => Flow::Open,
         Connection::Close if is_sending => Flow::Linger,

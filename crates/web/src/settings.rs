@@ -9,12 +9,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use sys::beneath::Root;
 
 use crate::{
-    CacheControlRule, Charset, Content, ErrorPage, HeaderRule, IndexName, MediaTypes, MimeFileError, Redirect, Rewrite,
-    SitePath, Symlinks, path::Dotfiles,
+    CacheControlRule, CgiError, Charset, Content, ErrorPage, HeaderRule, IndexName, MediaTypes, MimeFileError,
+    Redirect, Rewrite, SitePath, Symlinks,
+    cgi::{CgiArgs, Programs},
+    listing,
+    path::Dotfiles,
 };
 
 /// Flags that say what a virtual host shows; those of the command line hold for all hosts that do not say otherwise.
@@ -32,6 +35,12 @@ pub struct ContentArgs {
     #[arg(long, value_name = "FILE")]
     pub mime_file: Option<PathBuf>,
 
+    /// Show the contents of directories without an index [default: on without any argument, else off]
+    #[arg(long, value_name = "WHEN")]
+    pub listing: Option<Switch>,
+
+    #[command(flatten)]
+    pub cgi: CgiArgs,
     /// Policy for names that begin with a dot; what lies below a hidden one is hidden, too
     #[arg(long, value_name = "POLICY", value_enum, default_value = "well-known")]
     pub dotfiles: Dotfiles,
@@ -93,8 +102,9 @@ impl ContentArgs {
     pub fn open_root(&self) -> io::Result<Root> {
         let root = Root::open(self.root())?;
         Ok(match self.symlinks {
-            Symlinks::Beneath => root,
-            Symlinks::None => root.without_symlinks(),
+            // A link could lead to the source of a program.
+            Symlinks::Beneath if !self.cgi.is_beneath(self.root()) => root,
+            Symlinks::Beneath | Symlinks::None => root.without_symlinks(),
         })
     }
 
@@ -102,12 +112,29 @@ impl ContentArgs {
     pub fn root(&self) -> &Path {
         self.directory.as_deref().or(self.root.as_deref()).unwrap_or_else(|| Path::new("."))
     }
+
+    /// Turns listings on where the program was started without any argument: somebody has a first look.
+    pub fn list_at_first_sight(&mut self) {
+        if std::env::args_os().len() <= 1 {
+            self.listing.get_or_insert(Switch::On);
+        }
+    }
+}
+
+/// Value of a setting that is on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
 }
 
 /// Settings of one virtual host; a reload makes new ones.
 #[derive(Debug, Default)]
 pub struct Settings {
     pub media_types: MediaTypes,
+    /// True if directories without an index are listed.
+    pub listing: bool,
+    pub programs: Option<Programs>,
     pub content: Content,
 }
 
@@ -118,7 +145,24 @@ impl Settings {
     /// See [`SettingsError`].
     pub fn new(args: &ContentArgs) -> Result<Self, SettingsError> {
         let media_types = args.mime_file.as_deref().map_or_else(|| Ok(MediaTypes::default()), MediaTypes::read)?;
-        Ok(Self { media_types: media_types.with_charset(args.charset.clone()), content: Content::new(args)? })
+        let programs = args.cgi.options().map(|options| Programs::open(&options, args.root())).transpose()?;
+        Ok(Self {
+            media_types: media_types.with_charset(args.charset.clone()),
+            content: Content::new(args)?,
+            listing: args.listing == Some(Switch::On),
+            programs,
+        })
+    }
+
+    /// True if a directory without an index is listed; `normal` is its path.
+    pub(crate) fn lists(&self, root: &Root, normal: &[u8]) -> bool {
+        self.listing && root.look(listing::relative(normal)).is_ok_and(|seen| seen.is_directory)
+    }
+
+    /// True if an entry of the directory with this normal path is served.
+    pub(crate) fn serves(&self, directory: &[u8], name: &[u8]) -> bool {
+        let is_program = |programs: &Programs| programs.hides(&[directory, name].concat());
+        self.content.serves(name, directory == b"/") && !self.programs.as_ref().is_some_and(is_program)
     }
 }
 
@@ -127,6 +171,8 @@ impl Settings {
 pub enum SettingsError {
     #[error(transparent)]
     MimeFile(#[from] MimeFileError),
+    #[error(transparent)]
+    Cgi(#[from] CgiError),
     #[error("{path} is hidden by --dotfiles")]
     Hidden { path: String },
     #[error("the fields of --header have {len} bytes together; at most {max} are allowed")]

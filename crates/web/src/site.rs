@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
+use file_cache::CheckedRoot;
 use proto::{Now, Outbox};
 use sys::beneath::OpenError;
 use wire::http1::{Connection, PreparedResponse, Request, Status};
@@ -32,6 +33,12 @@ pub trait Site: Send + Sync + 'static {
         send: impl FnMut(&Self::File) -> R,
     ) -> Result<(R, Lookup), NotFound>;
 
+    /// Returns the directory that the files are in, where there is one that can be listed.
+    fn root(&self, now: Now) -> Option<CheckedRoot> {
+        let _ = now;
+        None
+    }
+
     /// Shows `send` the file at a normal path of the site, whatever a request for that path leads to. `send` is called at
     /// most once. By default, a request for it leads to it.
     ///
@@ -56,7 +63,7 @@ pub trait Site: Send + Sync + 'static {
     fn push_range(&self, file: &Self::File, range: Range<u64>, out: &mut Outbox);
 
     /// Decides who answers a request. Called for every request with a path, before a file is looked for, whatever its
-    /// method.
+    /// method; twice for one whose body nobody wants, so a request has its effect in [`Site::on_upload`] and not here.
     fn route(&self, request: &Request<'_>, now: Now) -> Route<'_, Self::Upload> {
         let _ = (request, now);
         Route::File
@@ -77,7 +84,7 @@ pub trait Site: Send + Sync + 'static {
 pub enum Route<'a, U> {
     /// A file of the tree.
     File,
-    /// A resource of the server's own that needs no body. A body that comes is not read, and costs the connection.
+    /// A resource of the server's own that needs no body.
     Respond(Response<'a>),
     /// A resource of the server's own that wants the body, chunked or not, up to `bytes_max`. A longer one is answered with
     /// 413.
@@ -97,6 +104,10 @@ pub enum Response<'a> {
 pub enum NotFound {
     /// The path means a directory and lacks the slash at its end. This is the path with it, encoded.
     MovedTo(String),
+    /// The path means a directory without an index, whose listing is shown. This is the normal path.
+    Directory(Vec<u8>),
+    /// The path means a CGI program. This is the normal path.
+    Program(Vec<u8>),
     /// The configuration sends clients that ask for this path to another place.
     Redirect(RedirectTarget),
     Status(Status),

@@ -51,7 +51,13 @@ pub(crate) struct Tally([u64; COUNTED]);
 impl Tally {
     #[inline]
     pub(crate) fn response(&mut self, status: Status, bytes: u64) {
-        self.0[usize::from(status.code() / 100 - 1).min(RESPONSES - 1)] += 1;
+        self.response_of(status.code(), bytes);
+    }
+
+    /// Counts a response with a status that need not be one of ours.
+    #[inline]
+    pub(crate) fn response_of(&mut self, code: u16, bytes: u64) {
+        self.0[usize::from(code / 100 - 1).min(RESPONSES - 1)] += 1;
         self.0[BYTES] += bytes;
     }
 

@@ -16,7 +16,7 @@ use sys::{
 };
 use wire::http1::Status;
 
-use crate::{Content, ContentArgs, IndexName, NotFound, path};
+use crate::{Content, ContentArgs, IndexName, NotFound, Settings, Switch, path};
 
 /// Flags that say what is served, and where; those of one virtual host are in [`ContentArgs`].
 #[derive(Clone, Debug, Args)]
@@ -62,7 +62,8 @@ impl TreeArgs {
             let path = self.root().join(name);
             path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) && File::open(path).is_ok()
         };
-        if self.content.index.iter().any(|name| is_served(name.as_str())) {
+        let has_index = self.content.index.iter().any(|name| is_served(name.as_str()));
+        if has_index || self.content.listing == Some(Switch::On) {
             return curl_command(address, "/");
         }
         let index = self.content.index.first().map_or("index", IndexName::as_str);
@@ -104,11 +105,17 @@ pub fn curl_command(address: &Address, path: &str) -> String {
 ///
 /// # Errors
 /// See [`NotFound`].
-pub fn open(root: &Root, key: &[u8], content: &Content) -> Result<(Vec<u8>, Opened), NotFound> {
+pub fn open(root: &Root, key: &[u8], settings: &Settings) -> Result<(Vec<u8>, Opened), NotFound> {
     let normal = Content::file_of(key);
+    if let Some(programs) = &settings.programs {
+        programs.check(normal)?;
+    }
     let relative = normal.strip_prefix(b"/").unwrap_or(normal);
     if normal.ends_with(b"/") {
-        return open_index(root, relative, content.index());
+        return match open_index(root, relative, settings.content.index()) {
+            Err(NotFound::MISSING) if settings.lists(root, normal) => Err(NotFound::Directory(normal.to_vec())),
+            outcome => outcome,
+        };
     }
     match root.open_file(relative) {
         Err(OpenError::Directory) => Err(NotFound::MovedTo(path::encode(&[normal, b"/"].concat()))),
@@ -117,12 +124,13 @@ pub fn open(root: &Root, key: &[u8], content: &Content) -> Result<(Vec<u8>, Open
 }
 
 /// Warns of files that the rules of the content name and that are not there. They may come later, so they are no error.
-pub fn warn_of_missing(root: &Root, content: &Content) {
-    for (flag, path) in content.named_files() {
-        if let Err(error) = open(root, path, content) {
+pub fn warn_of_missing(root: &Root, settings: &Settings) {
+    for (flag, path) in settings.content.named_files() {
+        if let Err(error) = open(root, path, settings) {
             let why = match error {
                 NotFound::Status(Status::Forbidden) => "permission denied",
-                NotFound::MovedTo(_) => "a directory",
+                NotFound::MovedTo(_) | NotFound::Directory(_) => "a directory",
+                NotFound::Program(_) => "a program",
                 NotFound::Status(_) | NotFound::Redirect(_) => "no such file beneath the root",
             };
             tracing::warn!("{flag}: {} cannot be sent: {why}", path.escape_ascii());

@@ -144,6 +144,10 @@ pub(crate) enum OverlayError {
 }
 
 impl Cache {
+    pub(crate) fn root(&self, now: Now) -> CheckedRoot {
+        self.paths.root(unix_ns(now.unix))
+    }
+
     /// Makes an empty cache. `registered` is memory into which the strategy `uring` copies files; without it those files are
     /// sent by `sendfile`.
     pub fn new(root: Root, settings: Arc<Settings>, options: CacheOptions, registered: Option<Arc<Region>>) -> Self {
@@ -216,7 +220,7 @@ impl Cache {
     }
 
     fn load(&self, key: &[u8], root: &CheckedRoot, now: Now) -> Result<Arc<PathEntry<CachedPath>>, NotFound> {
-        let (relative, opened) = web::open(root.root(), key, &self.settings.content)?;
+        let (relative, opened) = web::open(root.root(), key, &self.settings)?;
         let presentation = self.settings.content.presentation(&relative, &self.settings.media_types);
         let (file, retention) = self.file(key, opened, presentation, now.unix);
         let entry = PathEntry::new(key, &relative, CachedPath::new(file), root.checked_ns());

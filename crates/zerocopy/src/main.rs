@@ -57,7 +57,10 @@ impl Cli for Options {
 }
 
 fn main() -> ExitCode {
-    service::main(|Options { zerocopy, .. }, host| serve(&zerocopy, host))
+    service::main(|Options { mut zerocopy, .. }, host| {
+        zerocopy.tree.content.list_at_first_sight();
+        serve(&zerocopy, host)
+    })
 }
 
 fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
@@ -76,7 +79,7 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
         registered = Some(region);
     }
     let settings = Arc::new(Settings::new(&tree.content)?);
-    web::warn_of_missing(&root, &settings.content);
+    web::warn_of_missing(&root, &settings);
     let cache = Arc::new(Cache::new(root, Arc::clone(&settings), options, registered));
     start_janitor(&cache).context("cannot start a thread")?;
     let access = Access::new(args.admin_token.as_deref(), host.addresses());
@@ -86,6 +89,11 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     let server = Arc::new(ZerocopyServer::with_hosts(Hosts::new(Arc::new(Hosted::new(site, settings))), http));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     host.registry().register_collector(Box::new(CacheMetrics(cache)));
+    host.at_end(|| {
+        web::stop_programs();
+        Ok(())
+    });
+    host.at_once(web::stop_programs);
     host.serve(server, |addresses| {
         for address in addresses {
             service::advise(format_args!("try: {}", tree.example(address)));

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, ops::Range, sync::Arc, time::Instant};
 
+use file_cache::CheckedRoot;
 use proto::{Now, Outbox};
 use serde::Serialize;
 use web::{Heads, Lookup, NotFound, Response, Route, Site};
@@ -18,6 +19,8 @@ use crate::{
 
 /// Prefix of the server's own resources.
 const PREFIX: &[u8] = b"/cache";
+/// Length of the longest body that a request may have which needs none, in bytes.
+const NEEDLESS_BODY_MAX: usize = 64 << 10;
 
 /// Site of a cache and its administration.
 #[derive(Debug)]
@@ -28,10 +31,13 @@ pub struct CachedSite {
     started: Instant,
 }
 
-/// Resource that is to be added, while its contents arrive.
+/// Change that is made once the body of its request has arrived.
 #[derive(Debug)]
-pub struct Upload {
-    path: Vec<u8>,
+pub enum Upload {
+    /// The body becomes a resource.
+    Add { path: Vec<u8> },
+    /// What is below the path leaves the cache. The body means nothing.
+    Reset { path: Vec<u8> },
 }
 
 impl CachedSite {
@@ -57,6 +63,10 @@ impl Site for CachedSite {
         send: impl FnMut(&CachedFile) -> R,
     ) -> Result<(R, Lookup), NotFound> {
         self.cache.with_file(path, encoded, now, send)
+    }
+
+    fn root(&self, now: Now) -> Option<CheckedRoot> {
+        Some(self.cache.root(now))
     }
 
     fn with_own_file<R>(
@@ -93,7 +103,13 @@ impl Site for CachedSite {
     }
 
     fn on_upload(&self, upload: Upload, body: Vec<u8>, now: Now) -> Response<'_> {
-        let added = match self.cache.add(&upload.path, &body, now) {
+        let path = match upload {
+            Upload::Add { path } => path,
+            Upload::Reset { path } => {
+                return json(Status::Ok, &serde_json::json!({ "evicted": self.cache.reset(&path) }));
+            }
+        };
+        let added = match self.cache.add(&path, &body, now) {
             Ok(added) => added,
             Err(error) => return failure(status(error), &error.to_string()),
         };
@@ -101,7 +117,7 @@ impl Site for CachedSite {
             Added::Created => (Status::Created, false),
             Added::Replaced => (Status::Ok, true),
         };
-        let uri = String::from_utf8_lossy(&upload.path);
+        let uri = String::from_utf8_lossy(&path);
         json(status, &serde_json::json!({ "added": uri, "size": body.len(), "replaced": replaced }))
     }
 
@@ -183,8 +199,7 @@ impl CachedSite {
         if !matches!(request.method, Method::Get | Method::Post | Method::Delete) {
             return Err(Failure::method("GET, POST, DELETE"));
         }
-        let evicted = self.cache.reset(&self.normal(target)?);
-        Ok(Route::Respond(json(Status::Ok, &serde_json::json!({ "evicted": evicted }))))
+        Ok(Route::Upload { upload: Upload::Reset { path: self.normal(target)? }, bytes_max: NEEDLESS_BODY_MAX })
     }
 
     fn add(&self, request: &Request<'_>, target: &[u8]) -> Administered<'_> {
@@ -197,7 +212,7 @@ impl CachedSite {
             return Err(Failure::new(Status::Conflict, "paths below /cache/ are reserved"));
         }
         let bytes_max = usize::try_from(self.cache.options.overlay_bytes).unwrap_or(usize::MAX);
-        Ok(Route::Upload { upload: Upload { path }, bytes_max })
+        Ok(Route::Upload { upload: Upload::Add { path }, bytes_max })
     }
 
     fn normal(&self, target: &[u8]) -> Result<Vec<u8>, Failure> {

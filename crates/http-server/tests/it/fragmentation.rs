@@ -22,6 +22,8 @@ const REQUESTS: &[&str] = &[
     "GET /a.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=10-\r\n\r\n",
     "BREW / HTTP/1.1\r\nHost: h\r\n\r\n",
     "GET /../x HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /large.bin HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4;x\r\nGET \r\n00\r\nA: b\r\n\r\n",
+    "POST /a.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\n\r\nGET / H",
 ];
 
 const LAST: &[&str] = &[
@@ -29,7 +31,8 @@ const LAST: &[&str] = &[
     "GET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
     "GET /a.txt HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
     "GET /a.txt HTTP/1.1\nHost: h\n\n",
-    "POST /a.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab",
+    "POST /a.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nab",
+    "GET /a.txt HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n",
     "GET /a.t",
 ];
 

@@ -137,6 +137,11 @@ impl Content {
         path::normalise(path, self.dotfiles)
     }
 
+    /// True if a file or directory of this name is served. `is_top` is true directly beneath the root.
+    pub(crate) fn serves(&self, name: &[u8], is_top: bool) -> bool {
+        self.dotfiles.serves(name, is_top)
+    }
+
     /// Returns the key in a cache of the file at a normal path, whatever requests for that path lead to. So a rewrite may
     /// lead to files that a redirect hides.
     pub fn own_key(&self, normal: &[u8]) -> Vec<u8> {

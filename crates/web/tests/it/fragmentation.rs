@@ -17,6 +17,10 @@ const REQUESTS: &[&str] = &[
     "PUT /own/c HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n\r",
     "PUT /own/c HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "PUT /own/c HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n3;a=b\r\n0\r\n\r\n01c\r\nHTTP/1.1\r\nGET / HTTP/1.1\r\n\r\n\r\n0\r\nA: b\r\n\r\n",
+    "GET /small.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 27\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /large.txt HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\n0\r\n\r\n\r\n0\r\nA: b\r\n\r\n",
+    "HEAD /own/a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "DELETE /own/a HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n\r\n",
     "PUT /own/conflict HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nContent-Length: 2\r\n\r\n\r\n",
 ];
 
@@ -29,6 +33,10 @@ const LAST: &[&str] = &[
     "PUT /own/d HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n",
     "PUT /own/d HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
     "PUT /own/d HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc",
+    "GET /small.txt HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n",
+    "GET /small.txt HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET",
+    "GET /small.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 70000\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET",
+    "OPTIONS * HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\nzz\r\n",
     "PUT /own/d HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabcGET",
 ];
 

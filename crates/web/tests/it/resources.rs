@@ -2,7 +2,9 @@
 
 use std::{os::fd::AsFd, sync::atomic::Ordering};
 
-use proto::{Flow, NextWrite, Outbox, Peer, Protocol};
+use proto::{Flow, NextWrite, Now, Outbox, Peer, Protocol};
+use testkit::in_memory::{flush, session};
+use web::HttpOptions;
 
 use crate::site::{ask, now, server, statuses};
 
@@ -25,15 +27,96 @@ fn own_resources_go_before_files() {
     }
 }
 
-/// Its end would have to be found before the next request.
+const NEXT: &str = "GET /own/a HTTP/1.1\r\nHost: h\r\n\r\n";
+
 #[test]
-fn an_unwanted_body_closes_the_connection() {
+fn a_connection_survives_a_small_body_for_nobody() {
     let server = server();
+    let body = "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";
+    let length = format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for (request, status) in [
+        ("GET /small.txt", "200"),
+        ("HEAD /small.txt", "200"),
+        ("GET /own/a", "200"),
+        ("POST /own/a", "401"),
+        ("POST /small.txt", "405"),
+        ("DELETE /own/a", "405"),
+        ("OPTIONS *", "204"),
+        ("BREW /small.txt", "501"),
+    ] {
+        for body in [&length, &chunked] {
+            let (replies, transcript) = ask(&server, &format!("{request} HTTP/1.1\r\nHost: h\r\n{body}{NEXT}"));
+            assert_eq!((statuses(&replies), transcript.is_closed), (vec![status, "200"], false), "{request} {replies}");
+            let (replies, transcript) =
+                ask(&server, &format!("{request} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{body}{NEXT}"));
+            assert_eq!((statuses(&replies), transcript.is_lingering), (vec![status], true), "{request} {replies}");
+        }
+    }
+}
+
+/// The request is answered at once, and its body left unread.
+#[test]
+fn a_long_body_for_nobody_closes_the_connection() {
+    let server = server();
+    let chunk = format!("1000\r\n{}\r\n", "x".repeat(0x1000));
     for request in ["GET /own/a", "POST /own/a", "DELETE /own/a"] {
-        let head = format!("{request} HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-        let (replies, transcript) = ask(&server, &format!("{head}abcGET /own/a HTTP/1.1\r\nHost: h\r\n\r\n"));
-        assert_eq!((statuses(&replies).len(), transcript.is_lingering), (1, true), "{replies}");
-        assert!(replies.contains("Connection: close\r\n") && !replies.contains("100 Continue"), "{replies}");
+        for (fields, body) in [
+            ("Content-Length: 65537\r\n", "abc".to_owned()),
+            ("Transfer-Encoding: chunked\r\n", chunk.repeat(17) + "0\r\n\r\n"),
+            ("Transfer-Encoding: chunked\r\n", chunk.repeat(17) + "malformed"),
+        ] {
+            let (replies, transcript) =
+                ask(&server, &format!("{request} HTTP/1.1\r\nHost: h\r\n{fields}\r\n{body}{NEXT}"));
+            assert_eq!((statuses(&replies).len(), transcript.is_lingering), (1, true), "{replies}");
+            assert!(replies.contains("Connection: close\r\n") && !replies.contains(" 400 "), "{replies}");
+        }
+    }
+}
+
+#[test]
+fn a_malformed_body_for_nobody_is_400() {
+    let server = server();
+    for request in ["GET /small.txt", "HEAD /small.txt", "GET /own/a", "OPTIONS *", "POST /small.txt", "GET /missing"] {
+        for body in ["zz\r\n", "1\r\nab\r\n0\r\n\r\n", "1\na\n0\n\n", "-1\r\n", "3\r\nabc0\r\n\r\n", "0\r\n\rx"] {
+            let input = format!("{request} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n{body}{NEXT}");
+            let (replies, transcript) = ask(&server, &input);
+            assert_eq!((statuses(&replies), transcript.is_lingering), (vec!["400"], true), "{request} {body:?}");
+            assert_eq!(replies.ends_with("\r\n\r\n"), request.starts_with("HEAD"), "{replies}");
+        }
+    }
+}
+
+/// A final response instead of a 100 spares it its body.
+#[test]
+fn a_client_that_waits_for_100_is_answered_at_once() {
+    let server = server();
+    for request in ["GET /own/a", "POST /own/a", "PUT /small.txt"] {
+        for framing in ["Content-Length: 3", "Content-Length: 99999999999", "Transfer-Encoding: chunked"] {
+            let head = format!("{request} HTTP/1.1\r\nHost: h\r\n{framing}\r\nExpect: 100-continue\r\n\r\n");
+            for body in ["", "abc", "GET /own/a HTTP/1.1\r\nHost: h\r\n\r\n"] {
+                let (replies, transcript) = ask(&server, &format!("{head}{body}"));
+                assert_eq!((statuses(&replies).len(), transcript.is_lingering), (1, true), "{replies}");
+                assert!(replies.contains("Connection: close\r\n") && !replies.contains("100 Continue"), "{replies}");
+            }
+        }
+    }
+}
+
+/// A request is answered by then, or it never will be: only the one whose framing is to be judged gets a 408.
+#[test]
+fn a_body_for_nobody_must_arrive_in_time() {
+    let (server, begin) = (server(), now());
+    let later = Now { instant: begin.instant + HttpOptions::default().upload_timeout, ..begin };
+    for (framing, statuses_wanted) in [("Content-Length: 3", &["200"][..]), ("Transfer-Encoding: chunked", &["408"])] {
+        let (mut session, mut bytes) = (session(&server, begin), Vec::new());
+        let head = format!("GET /own/a HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n1");
+        session.feed(&server, head.as_bytes(), begin);
+        flush(&mut session, &mut bytes, usize::MAX);
+        session.tick(&server, later);
+        flush(&mut session, &mut bytes, usize::MAX);
+        assert_eq!(statuses(&String::from_utf8(bytes).unwrap()), statuses_wanted);
+        assert!(session.begin_lingering(later));
     }
 }
 

@@ -23,12 +23,11 @@ fn without_an_argument_the_current_directory_is_served() {
     command.current_dir(dir.path()).env("ZEROCOPY_LISTEN", "127.0.0.1:0");
     let mut server = Server::start_command(command, 1).unwrap();
     assert_eq!(Http::connect(server.address()).unwrap().get("/a.txt").unwrap().body, b"0123456789");
+    let listing = Http::connect(server.address()).unwrap().get("/").unwrap();
+    assert!(listing.status == 200 && String::from_utf8_lossy(&listing.body).contains("href=\"a.txt\""), "{listing:?}");
     server.drain().unwrap();
     let said = server.stderr();
-    let to_try = format!(
-        "try: curl http://{0}/a.txt  # no index.html here, so / is 404\ntry: open http://{0}/cache/webui/ in a browser\n",
-        server.address()
-    );
+    let to_try = format!("try: curl http://{0}/\ntry: open http://{0}/cache/webui/ in a browser\n", server.address());
     assert!(said.starts_with(&to_try), "{said}");
 }
 

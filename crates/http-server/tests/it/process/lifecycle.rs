@@ -111,7 +111,7 @@ fn without_an_argument_the_current_directory_is_served() {
     let mut server = Server::start_command(command, 1).unwrap();
     serves(server.address()).unwrap();
     server.drain().unwrap();
-    let to_try = format!("try: curl http://{}/a.txt  # no index.html here, so / is 404\n", server.address());
+    let to_try = format!("try: curl http://{}/\n", server.address());
     assert!(server.stderr().starts_with(&to_try), "{}", server.stderr());
 }
 

@@ -1,11 +1,13 @@
 //! The server as users start it: a process, asked through real sockets, on every driver.
 
+mod cgi;
 mod change;
 mod clients;
 mod crowds;
 #[path = "../../../../web/tests/laws/mod.rs"]
 mod laws;
 mod lifecycle;
+mod listing;
 mod nginx;
 mod setup;
 mod sockets;
