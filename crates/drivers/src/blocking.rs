@@ -286,6 +286,7 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
             Ok(n) => {
                 self.tally.0.bytes_out += n as u64;
                 session.sent(now);
+                session.report_sent(self.protocol, clock::now);
                 connection.has_answered = true;
                 connection.quiet_since = now.instant;
             }

@@ -296,6 +296,7 @@ impl<P: Protocol> Connection<'_, P> {
                 Poll::Ready(Ok(Some(n))) => {
                     tally.0.bytes_out += n as u64;
                     session.sent(clock::now());
+                    session.report_sent(self.protocol, clock::now);
                     wrote = true;
                     quota = quota.saturating_sub(n);
                     self.paused = quota == 0;

@@ -89,6 +89,10 @@ pub trait Protocol: Send + Sync + 'static {
     /// soon as it has been read, which is best unless the protocol has memory latency to hide.
     const BATCH: usize = 1;
 
+    /// True for a protocol that is told when its output has left: see [`Protocol::on_sent`]. For others that costs
+    /// nothing.
+    const OBSERVES_OUTPUT: bool = false;
+
     fn open(&self, peer: Peer<'_>, now: Now) -> Self::Conn;
 
     /// Answers as many whole (pipelined) requests in `input` as `out` has room for.
@@ -116,6 +120,13 @@ pub trait Protocol: Send + Sync + 'static {
     fn on_deadline(&self, conn: &mut Self::Conn, now: Now, out: &mut Outbox) -> Flow {
         let _ = (conn, now, out);
         Flow::Abort
+    }
+
+    /// Notes that the kernel has taken output; what it has not is [`Outbox::unsent_bytes`]. Called only where
+    /// [`Protocol::OBSERVES_OUTPUT`] says so, and only while nothing is in flight. `clock` reads the present time, which
+    /// is later than that of the batch.
+    fn on_sent(&self, conn: &mut Self::Conn, out: &Outbox, clock: fn() -> Now) {
+        let _ = (conn, out, clock);
     }
 
     /// Notes that the connection has reached its greatest age ([`crate::Limits::age_max`]): the next reply is the last,

@@ -286,6 +286,15 @@ impl<P: Protocol> Session<P> {
         self.quiet_since = now.instant;
     }
 
+    /// Tells a protocol that wants to know ([`Protocol::OBSERVES_OUTPUT`]) that output has been sent. Drivers call it
+    /// after a write, and after they have given back what they took.
+    #[inline]
+    pub fn report_sent(&mut self, protocol: &P, clock: fn() -> Now) {
+        if P::OBSERVES_OUTPUT && !self.outbox.has_in_flight() {
+            protocol.on_sent(&mut self.conn, &self.outbox, clock);
+        }
+    }
+
     /// Returns the time at which [`Session::tick`] has something to do. It may move later without notice; drivers look
     /// again when it comes.
     #[inline]

@@ -36,6 +36,7 @@ impl<P: Protocol> ConnectionState<'_, P> {
                     let outbox = self.session.outbox();
                     outbox.recycle(sent);
                     self.pipes.borrow_mut().put(outbox.emptied_pipe());
+                    self.session.report_sent(self.protocol, clock::now);
                 }
                 Taken::Waiting => self.settled(stream).await,
                 Taken::Nothing => {

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     accept::ConnectionPermit,
     arrived::read_arrived,
+    clock,
     closing::end_output,
     mailbox::Key,
     wheel::Timer,
@@ -94,6 +95,7 @@ impl<P: Protocol> Slot<P> {
         if let Some(sent) = cx.ring.sent(done, self.socket.as_fd(), |segment| session.outbox().recycle(segment)) {
             self.is_busy = false;
             self.is_broken |= sent.is_err();
+            session.report_sent(cx.protocol, clock::now);
             session.outbox().return_buffer(&mut cx.buffers);
         }
     }
@@ -154,6 +156,7 @@ impl<P: Protocol> Slot<P> {
                     Ok(n) => {
                         cx.tally.0.bytes_out += n as u64;
                         session.sent(cx.now);
+                        session.report_sent(cx.protocol, clock::now);
                         quota = quota.saturating_sub(n);
                         if quota == 0 {
                             // The ring comes back to it once the others have had their turn.

@@ -13,6 +13,7 @@
 //! | `thread` | the name of the thread that the protocol runs on |
 //! | `listener` | the number of the front end, the number of those of `--listen`, the bytes of receive and send buffer |
 //! | `counts` | the connections that were accepted, were refused and are open |
+//! | `unsent` | bytes of output that the protocol has queued and not been told to be sent: of this connection and of all |
 //! | `stop` | `stop`, and the server drains |
 //! | `close` | `close`, then the connection is closed |
 //! | `linger` | `linger`, then the connection is closed with a lingering close |
@@ -20,7 +21,8 @@
 //! | anything else | `? LINE`, then closed with a lingering close |
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    mem,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -47,6 +49,8 @@ pub(crate) struct LineProtocol<const BATCH: usize> {
     stop: Stop,
     delayed: DelayedReplies,
     largest_batch: AtomicUsize,
+    /// Sum of [`Conn::unsent`].
+    unsent: AtomicU64,
 }
 
 /// One connection.
@@ -59,6 +63,8 @@ pub(crate) struct Conn {
     front_end: usize,
     receive_bytes: usize,
     send_bytes: usize,
+    /// Bytes that were queued when the protocol last looked at the output, or was last told that some had been sent.
+    unsent: u64,
 }
 
 /// A parsed line.
@@ -71,6 +77,7 @@ enum Request<'a> {
     Thread,
     Listener,
     Counts,
+    Unsent,
     Stop,
     Close(Flow),
 }
@@ -93,6 +100,7 @@ impl<'a> Request<'a> {
             ("thread", None, None) => Self::Thread,
             ("listener", None, None) => Self::Listener,
             ("counts", None, None) => Self::Counts,
+            ("unsent", None, None) => Self::Unsent,
             ("stop", None, None) => Self::Stop,
             ("fallbacks", None, None) => Self::Fallbacks,
             (id, None, None) if !id.is_empty() => Self::Id,
@@ -124,6 +132,7 @@ impl<const BATCH: usize> LineProtocol<BATCH> {
             stop: host.stop(),
             delayed: DelayedReplies::start().context("cannot start a thread")?,
             largest_batch: AtomicUsize::new(0),
+            unsent: AtomicU64::new(0),
         })
     }
 
@@ -145,6 +154,9 @@ impl<const BATCH: usize> LineProtocol<BATCH> {
             Some(Request::Counts) => {
                 let counts = self.statistics.counts();
                 say(out, format!("{} {} {}\n", counts.accepted, counts.refused, counts.open()));
+            }
+            Some(Request::Unsent) => {
+                say(out, format!("{} {}\n", conn.unsent, self.unsent.load(Ordering::Relaxed)));
             }
             Some(Request::Stop) => {
                 whole_line(out);
@@ -169,6 +181,13 @@ impl<const BATCH: usize> LineProtocol<BATCH> {
         Flow::Open
     }
 
+    /// Notes what of the output has not been sent.
+    fn note_unsent(&self, conn: &mut Conn, out: &Outbox) {
+        let before = mem::replace(&mut conn.unsent, out.unsent_bytes());
+        // The sum never wraps, whatever its terms do meanwhile.
+        self.unsent.fetch_add(conn.unsent.wrapping_sub(before), Ordering::Relaxed);
+    }
+
     fn defer(&self, id: &str, at: Instant, answer: &Answer, out: &mut Outbox) {
         let promise = out.defer();
         let mut reply = Outbox::default();
@@ -190,6 +209,7 @@ impl<const BATCH: usize> Protocol for LineProtocol<BATCH> {
     type Conn = Conn;
 
     const BATCH: usize = BATCH;
+    const OBSERVES_OUTPUT: bool = true;
 
     fn open(&self, peer: Peer<'_>, _: Now) -> Conn {
         Conn {
@@ -198,6 +218,7 @@ impl<const BATCH: usize> Protocol for LineProtocol<BATCH> {
             front_end: peer.front_end,
             receive_bytes: sockopt::socket_recv_buffer_size(peer).unwrap_or(0),
             send_bytes: sockopt::socket_send_buffer_size(peer).unwrap_or(0),
+            unsent: 0,
         }
     }
 
@@ -214,7 +235,12 @@ impl<const BATCH: usize> Protocol for LineProtocol<BATCH> {
         let is_partial = step.consumed < input.len() && !out.is_full() && !conn.is_holding;
         conn.partial_since =
             is_partial.then(|| conn.partial_since.filter(|_| step.consumed == 0).unwrap_or(now.instant));
+        self.note_unsent(conn, out);
         step
+    }
+
+    fn on_sent(&self, conn: &mut Conn, out: &Outbox, _: fn() -> Now) {
+        self.note_unsent(conn, out);
     }
 
     fn on_ready(&self, batch: &mut [BatchEntry<'_, Conn>], now: Now) {
