@@ -45,7 +45,9 @@ fn main() -> ExitCode {
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
     let media = http.tree.media_types()?;
     let site = http.open_site().with_context(|| format!("cannot serve {}", http.tree.root().display()))?;
-    let server = Arc::new(HttpServer::new(site.with_media_types(media), HttpOptions::from_host(&host)));
+    let observer = http.tree.access_log.observer(&mut host)?;
+    let server = HttpServer::new(site.with_media_types(media), HttpOptions::from_host(&host)).with_observer(observer);
+    let server = Arc::new(server);
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     host.serve(server, |addresses| {
         for address in addresses {

@@ -8,7 +8,7 @@ use proto::Protocol;
 use sys::{listen::Address, registered::Region};
 
 use crate::{
-    Cli, DriverChoice, ServiceArgs, Shell, Timeouts,
+    Cli, DriverChoice, LineTarget, LineWriter, OpenLinesError, ServiceArgs, Shell, Timeouts,
     metrics::{Connections, Registry},
     output,
     stopping::{Stop, socket_files},
@@ -107,6 +107,19 @@ impl Host {
     /// Registry of the server's metrics beside those of its connections.
     pub fn registry(&mut self) -> &mut Registry {
         self.shell.registry()
+    }
+
+    /// True if metrics are served.
+    pub fn serves_metrics(&self) -> bool {
+        self.shell.serves_metrics()
+    }
+
+    /// See [`Shell::open_lines`].
+    ///
+    /// # Errors
+    /// The file cannot be opened, or no thread be started.
+    pub fn open_lines(&mut self, id: &'static str, target: &LineTarget) -> Result<LineWriter, OpenLinesError> {
+        self.shell.open_lines(id, target)
     }
 
     /// Number of addresses that are `--listen` ones, or their defaults. [`proto::Peer::front_end`] counts these from

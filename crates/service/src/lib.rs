@@ -11,12 +11,17 @@ mod backends;
 mod budget;
 mod cli;
 mod counters;
+mod departures;
+mod histogram;
 mod host;
+mod json_line;
+mod line_writer;
 mod logging;
 mod metrics;
 mod output;
 mod shell;
 mod stopping;
+mod timestamp;
 mod usage;
 mod values;
 
@@ -27,12 +32,17 @@ pub use backends::{Choice, Dimension, Invalid, choice_name};
 pub use budget::{Budget, Reservation};
 pub use cli::{Cli, Program};
 pub use counters::Counters;
+pub use departures::Departures;
 pub use drivers::{Counts, ScratchPipes, Statistics};
+pub use histogram::Histogram;
 pub use host::Host;
+pub use json_line::JsonLine;
+pub use line_writer::{LineTarget, LineWriter, OpenLinesError};
 pub use metrics::{Registry, gauge, total};
 pub use output::advise;
 pub use shell::Shell;
 pub use stopping::{OnDrain, Stop};
+pub use timestamp::Timestamp;
 pub use values::{duration, positive_size, size};
 
 /// Runs a server from its command line to its exit status: 0 after a drain, 2 for bad usage, 1 for anything else.

@@ -6,11 +6,15 @@ use anyhow::Context;
 use sys::{listen::Address, signals::StopSignals};
 
 use crate::{
-    Program, ShellArgs,
+    LineTarget, LineWriter, OpenLinesError, Program, ShellArgs,
+    line_writer::LineMetrics,
     metrics::{BoundMetrics, Metrics, Registry},
     output,
     stopping::{AtEnd, AtOnce, Stop, Watch},
 };
+
+/// Time that lines have to be written when a second signal stops the server.
+const PATIENCE_AT_ONCE: Duration = Duration::from_millis(200);
 
 /// A process that is ready to serve something.
 pub struct Shell {
@@ -84,6 +88,25 @@ impl Shell {
     /// See [`crate::Host::at_once`].
     pub fn at_once(&mut self, last: impl FnOnce() + Send + 'static) {
         self.at_once.push(Box::new(last));
+    }
+
+    /// True if metrics are served.
+    pub fn serves_metrics(&self) -> bool {
+        self.metrics.is_some()
+    }
+
+    /// Opens a file of lines, which are counted in the metrics: `id` names them there, as in `access_log`. The end of the
+    /// server waits until the lines are written, for a second at most.
+    ///
+    /// # Errors
+    /// Those of [`LineWriter::start`].
+    pub fn open_lines(&mut self, id: &'static str, target: &LineTarget) -> Result<LineWriter, OpenLinesError> {
+        let writer = LineWriter::start(id, target.clone())?;
+        self.registry.register_collector(Box::new(LineMetrics { id, writer: writer.clone() }));
+        let at_second_signal = writer.clone();
+        self.at_end.finish_lines(writer.clone());
+        self.at_once(move || at_second_signal.finish(PATIENCE_AT_ONCE));
+        Ok(writer)
     }
 
     pub(crate) fn remove_at_end(&mut self, files: Vec<PathBuf>) {

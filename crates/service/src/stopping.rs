@@ -2,7 +2,7 @@
 //! later than the drain timeout.
 
 use std::{
-    fmt,
+    fmt, mem,
     path::PathBuf,
     process,
     sync::{Arc, mpsc},
@@ -15,10 +15,12 @@ use drivers::{Registration, Shutdown};
 use parking_lot::Mutex;
 use sys::{listen::Address, signals::StopSignals};
 
-use crate::output;
+use crate::{LineWriter, output};
 
 /// A signal that follows the first one sooner is the same wish: timeout(1) sends it to the process and to its group.
 const REPEAT_MIN: Duration = Duration::from_millis(100);
+/// Time that lines have to be written at the end.
+const LINES_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Stops a server from within: the same drain that SIGTERM begins, with the same timeout and the same exit status, 0.
 #[derive(Clone, Debug)]
@@ -72,6 +74,16 @@ pub(crate) struct AtEnd(Arc<Mutex<End>>);
 struct End {
     last: Option<FinalAction>,
     begun: bool,
+    lines: Vec<LineWriter>,
+}
+
+impl End {
+    /// Does what is to be done last, of which nothing is left then.
+    fn run(last: Option<FinalAction>, lines: Vec<LineWriter>) -> anyhow::Result<()> {
+        let outcome = last.map_or(Ok(()), |last| last());
+        lines.iter().for_each(|lines| lines.finish(LINES_PATIENCE));
+        outcome
+    }
 }
 
 impl AtEnd {
@@ -79,13 +91,18 @@ impl AtEnd {
         self.0.lock().last = Some(Box::new(last));
     }
 
+    /// Waits at the end until the lines are written.
+    pub(crate) fn finish_lines(&self, lines: LineWriter) {
+        self.0.lock().lines.push(lines);
+    }
+
     /// The drain has ended. Never returns when it took too long.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let mut end = self.0.lock();
         end.begun = true;
-        let last = end.last.take();
+        let (last, lines) = (end.last.take(), mem::take(&mut end.lines));
         drop(end); // However long this takes, it is not the drain that does.
-        last.map_or(Ok(()), |last| last())
+        End::run(last, lines)
     }
 
     /// Ends the process after a drain that takes too long, unless the thread that served has begun to.
@@ -95,7 +112,7 @@ impl AtEnd {
             return;
         }
         tracing::warn!("connections still open after the drain timeout of {drain_timeout:?} are cut off");
-        let outcome = end.last.take().map_or(Ok(()), |last| last());
+        let outcome = End::run(end.last.take(), mem::take(&mut end.lines));
         if let Err(error) = &outcome {
             output::to_stderr(format_args!("error: {}", output::chain(error)));
         }

@@ -6,9 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+mod access_log;
 mod heads;
 mod media;
 mod metrics;
+mod observer;
 mod options;
 mod page;
 pub mod path;
@@ -20,10 +22,12 @@ mod statistics;
 mod tree;
 mod upload;
 
+pub use access_log::{AccessLogArgs, AccessLogFormat};
 pub use file_cache::Lookup;
 pub use heads::Heads;
 pub use media::{MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
+pub use observer::Observer;
 pub use options::HttpOptions;
 pub use server::{Conn, WebServer};
 pub use site::{NotFound, Response, Route, Site};

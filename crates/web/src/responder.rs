@@ -96,6 +96,9 @@ impl<S: Site> Responder<'_, S> {
     pub(crate) fn send_whole(&mut self, file: &S::File, connection: Connection) {
         let bytes = self.server.site.push_ok(file, connection, self.now, self.out);
         self.tally.response(Status::Ok, bytes);
+        if self.server.observer.is_some() {
+            self.tally.note_body(S::heads(file).size());
+        }
     }
 
     #[cold]
@@ -178,6 +181,9 @@ impl<S: Site> Responder<'_, S> {
     pub(crate) fn send_prepared(&mut self, prepared: &PreparedResponse, part: Part, connection: Connection) {
         let bytes = prepared.push(part, connection, self.now.unix, self.out.inline());
         self.tally.response(prepared.status(), bytes as u64);
+        if part == Part::Whole {
+            self.tally.note_body(prepared.body().len() as u64);
+        }
     }
 }
 

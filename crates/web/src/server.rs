@@ -2,13 +2,15 @@
 //!
 //! The path of a cached GET is `inline(always)`, for the reason given in [`wire::http1::request`].
 
-use std::{hash::RandomState, time::Instant};
+use std::{hash::RandomState, os::fd::AsFd, sync::Arc, time::Instant};
 
 use proto::{Flow, Now, Outbox, Peer, Protocol, Step};
+use sys::listen::Address;
 use wire::http1::{Connection, HeadParser, Part, Status, empty_lines_len};
 
 use crate::{
-    HttpOptions, Site, Statistics,
+    HttpOptions, Observer, Site, Statistics,
+    observer::ObservedRequests,
     page::{self, Pages},
     responder::{Next, Responder},
     statistics::{Tally, Totals},
@@ -23,6 +25,8 @@ pub struct WebServer<S> {
     refusal: Vec<u8>,
     options: HttpOptions,
     totals: Totals,
+    /// `None`: nobody is interested in single requests.
+    pub(crate) observer: Option<Arc<Observer>>,
     /// Key of multipart boundaries, so that nobody can foresee one and put it into a file.
     pub(crate) boundary_key: RandomState,
 }
@@ -35,13 +39,15 @@ pub struct Conn<U> {
     head_started: Option<Instant>,
     /// Request whose body is arriving; boxed, since most connections never have one.
     upload: Option<Box<Upload<U>>>,
+    /// Responses that have not left; `None` where nobody observes them.
+    observed: Option<Box<ObservedRequests>>,
     /// The next response is the last.
     is_retiring: bool,
 }
 
 impl<U> Default for Conn<U> {
     fn default() -> Self {
-        Self { head: HeadParser::default(), head_started: None, upload: None, is_retiring: false }
+        Self { head: HeadParser::default(), head_started: None, upload: None, observed: None, is_retiring: false }
     }
 }
 
@@ -53,8 +59,16 @@ impl<S: Site> WebServer<S> {
             refusal: page::refusal(),
             options,
             totals: Totals::default(),
+            observer: None,
             boundary_key: RandomState::new(),
         }
+    }
+
+    /// Records requests from here on.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Observer) -> Self {
+        self.observer = observer.is_needed().then(|| Arc::new(observer));
+        self
     }
 
     pub fn site(&self) -> &S {
@@ -69,8 +83,11 @@ impl<S: Site> WebServer<S> {
 impl<S: Site> Protocol for WebServer<S> {
     type Conn = Conn<S::Upload>;
 
-    fn open(&self, _: Peer<'_>, _: Now) -> Self::Conn {
-        Conn::default()
+    const OBSERVES_OUTPUT: bool = true;
+
+    fn open(&self, peer: Peer<'_>, _: Now) -> Self::Conn {
+        let observed = self.observer.as_ref().map(|observer| observed(observer, peer));
+        Conn { observed, ..Conn::default() }
     }
 
     fn on_input(&self, conn: &mut Self::Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
@@ -83,6 +100,9 @@ impl<S: Site> Protocol for WebServer<S> {
                     Ok(taken) => consumed += taken,
                     Err(error) => {
                         flow = responder.reject_body(error, upload.part);
+                        if let Some(observed) = &mut conn.observed {
+                            observed.answered(responder.tally.take_answer());
+                        }
                         continue;
                     }
                 }
@@ -93,6 +113,9 @@ impl<S: Site> Protocol for WebServer<S> {
                     .upload
                     .take()
                     .map_or(Flow::Open, |upload| responder.finish_upload(*upload, input.len() - consumed));
+                if let Some(observed) = &mut conn.observed {
+                    observed.answered(responder.tally.take_answer());
+                }
                 continue;
             }
             consumed += empty_lines_len(&input[consumed..]);
@@ -100,21 +123,39 @@ impl<S: Site> Protocol for WebServer<S> {
             match conn.head.parse(rest, &self.options.head) {
                 Ok(Some(mut request)) => {
                     request.should_keep_alive &= !conn.is_retiring;
+                    if let Some(observed) = &mut conn.observed {
+                        observed.begin(&request, rest, now);
+                    }
                     consumed += request.head_len;
                     conn.head_started = None;
                     match responder.handle_request(&request, input.len() - consumed) {
                         // It has not asked for the end, and may be sending its next request.
                         Next::Flow(Flow::Close) if conn.is_retiring => flow = Flow::Linger,
                         Next::Flow(next) => flow = next,
-                        Next::Upload(upload) => conn.upload = Some(upload),
+                        Next::Upload(upload) => {
+                            conn.upload = Some(upload);
+                            continue;
+                        }
+                    }
+                    if let Some(observed) = &mut conn.observed {
+                        observed.answered(responder.tally.take_answer());
                     }
                 }
                 Ok(None) => {
                     conn.head_started = if rest.is_empty() { None } else { conn.head_started.or(Some(now.instant)) };
                     break;
                 }
-                Err(refusal) => flow = responder.refuse(refusal),
+                Err(refusal) => {
+                    flow = responder.refuse(refusal);
+                    if let Some(observed) = &mut conn.observed {
+                        observed.begin_refused(rest, now);
+                        observed.answered(responder.tally.take_answer());
+                    }
+                }
             }
+        }
+        if let Some(observed) = &mut conn.observed {
+            observed.after_input(consumed == input.len(), now);
         }
         responder.tally.add_to(&self.totals);
         self.site.on_responses(responder.tally.responses(), now);
@@ -144,11 +185,30 @@ impl<S: Site> Protocol for WebServer<S> {
         conn.upload = None;
         let mut responder = Responder { server: self, now, out, tally: Tally::default() };
         responder.send_page(Status::RequestTimeout, Part::Whole, Connection::Close);
+        if let Some(observed) = &mut conn.observed {
+            observed.timed_out(responder.tally.take_answer(), now);
+        }
         responder.tally.add_to(&self.totals);
         Flow::Linger
+    }
+
+    fn on_sent(&self, conn: &mut Self::Conn, out: &Outbox, clock: fn() -> Now) {
+        if let Some(observed) = &mut conn.observed {
+            observed.sent(out, clock);
+        }
     }
 
     fn refusal(&self) -> &[u8] {
         &self.refusal
     }
+}
+
+#[cold]
+fn observed(observer: &Arc<Observer>, peer: Peer<'_>) -> Box<ObservedRequests> {
+    let client = match sys::socket::peer(peer.as_fd()) {
+        Ok(Address::Tcp(address)) => address.ip().to_canonical().to_string(),
+        Ok(Address::Unix(_)) => "unix:".to_owned(),
+        Err(_) => "-".to_owned(),
+    };
+    Box::new(ObservedRequests::new(observer, client.into()))
 }

@@ -15,7 +15,7 @@ use sys::{
     listen::Address,
 };
 
-use crate::{MediaTypes, MimeFileError, NotFound, path};
+use crate::{AccessLogArgs, MediaTypes, MimeFileError, NotFound, path};
 
 /// Name of the file that is sent for a path with a slash at its end.
 const INDEX: &str = "index.html";
@@ -42,6 +42,9 @@ pub struct TreeArgs {
     /// Media types by extension, in the format of mime.types; they take precedence over the built-in ones
     #[arg(long, value_name = "FILE")]
     pub mime_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub access_log: AccessLogArgs,
 }
 
 impl TreeArgs {

@@ -77,7 +77,7 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     let admin = access.rule();
     let site = CachedSite::new(Arc::clone(&cache), access);
     let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::from_host(&host) };
-    let server = Arc::new(ZerocopyServer::new(site, http));
+    let server = Arc::new(ZerocopyServer::new(site, http).with_observer(tree.access_log.observer(&mut host)?));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     host.registry().register_collector(Box::new(CacheMetrics(cache)));
     host.serve(server, |addresses| {

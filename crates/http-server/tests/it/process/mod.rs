@@ -1,5 +1,6 @@
 //! The server as users start it: a process, asked through real sockets, on every driver.
 
+mod access_log;
 mod change;
 mod clients;
 mod crowds;
