@@ -1,10 +1,10 @@
 //! Flags of the web server beside those that all servers share.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use bytesize::ByteSize;
 use clap::Args;
-use web::TreeArgs;
+use web::{Settings, TreeArgs};
 
 use crate::{CacheLimits, Site, SiteOptions};
 
@@ -36,8 +36,8 @@ impl HttpArgs {
     ///
     /// # Errors
     /// Those of [`Site::open`].
-    pub fn open_site(&self) -> io::Result<Site> {
-        Site::open(self.tree.root(), self.site_options())
+    pub fn open_site(&self, settings: Arc<Settings>) -> io::Result<Site> {
+        Ok(Site::open(self.tree.root(), self.site_options())?.with_settings(settings))
     }
 
     fn site_options(&self) -> SiteOptions {

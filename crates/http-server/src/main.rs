@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::Parser;
 use http_server::{HttpArgs, HttpOptions, HttpServer, RequestMetrics};
 use service::{Cli, Host, ServiceArgs};
+use web::{Hosted, Hosts, Settings};
 
 const EXAMPLES: &str = "Examples:
   http-server                                            this directory on 127.0.0.1:8080
@@ -43,11 +44,13 @@ fn main() -> ExitCode {
 }
 
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
-    let media = http.tree.media_types()?;
-    let site = http.open_site().with_context(|| format!("cannot serve {}", http.tree.root().display()))?;
+    let settings = Arc::new(Settings::new(&http.tree.content)?);
+    let site = http
+        .open_site(Arc::clone(&settings))
+        .with_context(|| format!("cannot serve {}", http.tree.root().display()))?;
+    let hosts = Hosts::new(Arc::new(Hosted::new(site, settings)));
     let observer = http.tree.access_log.observer(&mut host)?;
-    let server = HttpServer::new(site.with_media_types(media), HttpOptions::from_host(&host)).with_observer(observer);
-    let server = Arc::new(server);
+    let server = Arc::new(HttpServer::with_hosts(hosts, HttpOptions::from_host(&host)).with_observer(observer));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     host.serve(server, |addresses| {
         for address in addresses {

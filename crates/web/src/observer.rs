@@ -5,12 +5,14 @@
 
 use std::{
     fmt, mem,
+    os::fd::AsFd,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use proto::{Now, Outbox};
+use proto::{Now, Outbox, Peer};
 use service::{Departures, Histogram, LineWriter};
+use sys::listen::Address;
 use wire::http1::{Request, Status};
 
 use crate::access_log::{AccessLog, AccessLogFormat, LoggedRequest, LoggedResponse};
@@ -101,10 +103,16 @@ struct PendingResponse {
 }
 
 impl ObservedRequests {
-    pub(crate) fn new(observer: &Arc<Observer>, client: Box<str>) -> Self {
-        Self {
+    #[cold]
+    pub(crate) fn new(observer: &Arc<Observer>, peer: Peer<'_>) -> Box<Self> {
+        let client = match sys::socket::peer(peer.as_fd()) {
+            Ok(Address::Tcp(address)) => address.ip().to_canonical().to_string(),
+            Ok(Address::Unix(_)) => "unix:".to_owned(),
+            Err(_) => "-".to_owned(),
+        };
+        Box::new(Self {
             observer: Arc::clone(observer),
-            client,
+            client: client.into(),
             arrived: None,
             begun: None,
             responses: Departures::default(),
@@ -112,7 +120,7 @@ impl ObservedRequests {
             written: 0,
             logged: 0,
             line: Vec::new(),
-        }
+        })
     }
 
     /// Notes a request whose head has been read; `head` is the input that it begins.
