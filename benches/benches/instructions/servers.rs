@@ -12,9 +12,10 @@ use gungraun::{library_benchmark, library_benchmark_group};
 use http_server::{HttpServer, SiteOptions};
 use kvcache::{Codec, FrontEnd, KvOptions, KvServer, ServerInfo, Space, SpaceOptions};
 use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step};
+use service::{LineTarget, LineWriter};
 use store::{KeyHasher, PackedStore, PolicyKind, StoreOptions};
 use sys::beneath::Metadata;
-use web::{Heads, HttpOptions, Lookup, NotFound, Response, Site};
+use web::{AccessLogFormat, Heads, HttpOptions, Lookup, NotFound, Observer, Response, Site};
 use wire::{
     http1::{Connection, Part},
     resp::RequestLimits,
@@ -57,6 +58,7 @@ fn serve<P: Protocol>(setup: &mut Setup<P>) -> usize {
             NextWrite::Pipe(_) | NextWrite::Waiting => break,
         };
         setup.session.outbox().advance(n);
+        setup.session.report_sent(&setup.server, now);
         bytes += n;
     }
     bytes
@@ -129,14 +131,23 @@ impl Site for Page {
     }
 }
 
-fn site() -> Setup<web::WebServer<Page>> {
+fn site(observer: Observer) -> Setup<web::WebServer<Page>> {
     let metadata = Metadata { device: 1, inode: 1, size: 128, modified_ns: 1, changed_ns: 1 };
     let heads = Heads::new(&metadata, "text/plain", &[b'x'; 128], now().unix);
-    setup(web::WebServer::new(Page(heads), HttpOptions::default()), WRK.as_bytes().to_vec())
+    setup(web::WebServer::new(Page(heads), HttpOptions::default()).with_observer(observer), WRK.as_bytes().to_vec())
+}
+
+/// Makes the recorder of durations and of an access log that goes nowhere.
+fn observer(format: AccessLogFormat) -> Observer {
+    let writer = LineWriter::start("access_log", LineTarget::File("/dev/null".into())).expect("it can be opened");
+    Observer::default().with_durations().with_access_log(writer, format)
 }
 
 #[library_benchmark]
-#[bench::small(args = (site()), config = at_most(194_000))]
+#[bench::small(args = (site(Observer::default())), config = at_most(194_000))]
+#[bench::timed(args = (site(Observer::default().with_durations())), config = at_most(194_000))]
+#[bench::logged_combined(args = (site(observer(AccessLogFormat::Combined))), config = at_most(194_000))]
+#[bench::logged_json(args = (site(observer(AccessLogFormat::Json))), config = at_most(194_000))]
 fn http_get(mut setup: Setup<web::WebServer<Page>>) -> Setup<web::WebServer<Page>> {
     for _ in 0..TURNS {
         serve(&mut setup);

@@ -102,6 +102,18 @@ impl<S: Site> WebServer<S> {
         *current = Arc::new(hosts);
     }
 
+    /// Returns the state of a connection that has sent nothing yet.
+    pub fn new_connection(&self) -> Conn<S> {
+        Conn {
+            hosts: self.hosts(),
+            head: HeadParser::default(),
+            head_started: None,
+            upload: None,
+            observed: None,
+            is_retiring: false,
+        }
+    }
+
     /// Takes over the hosts that a reload has made. An upload ends on the host that it began on.
     #[cold]
     fn refresh(&self, conn: &mut Conn<S>) {
@@ -121,14 +133,8 @@ impl<S: Site> Protocol for WebServer<S> {
     const OBSERVES_OUTPUT: bool = true;
 
     fn open(&self, peer: Peer<'_>, _: Now) -> Self::Conn {
-        Conn {
-            hosts: self.hosts(),
-            head: HeadParser::default(),
-            head_started: None,
-            upload: None,
-            observed: self.observer.as_ref().map(|observer| ObservedRequests::new(observer, peer)),
-            is_retiring: false,
-        }
+        let observed = self.observer.as_ref().map(|observer| ObservedRequests::new(observer, peer));
+        Conn { observed, ..self.new_connection() }
     }
 
     fn on_input(&self, conn: &mut Self::Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
