@@ -5,7 +5,7 @@ use std::{process::ExitCode, sync::Arc};
 use anyhow::Context;
 use clap::Parser;
 use http_server::{HttpArgs, HttpOptions, HttpServer, RequestMetrics};
-use service::{Cli, Host, ServiceArgs};
+use service::{Cli, DescriptorDemand, Host, ServiceArgs};
 
 const EXAMPLES: &str = "Examples:
   http-server                                            this directory on 127.0.0.1:8080
@@ -36,6 +36,10 @@ impl Cli for Options {
     fn default_addresses(&self) -> Vec<String> {
         self.http.tree.default_addresses::<Self>()
     }
+
+    fn descriptors(&self) -> DescriptorDemand {
+        self.http.descriptors()
+    }
 }
 
 fn main() -> ExitCode {
@@ -44,7 +48,9 @@ fn main() -> ExitCode {
 
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
     let media = http.tree.media_types()?;
-    let site = http.open_site().with_context(|| format!("cannot serve {}", http.tree.root().display()))?;
+    let site = http
+        .open_site(host.cache_descriptors())
+        .with_context(|| format!("cannot serve {}", http.tree.root().display()))?;
     let server = Arc::new(HttpServer::new(site.with_media_types(media), HttpOptions::from_host(&host)));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     host.serve(server, |addresses| {
