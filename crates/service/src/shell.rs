@@ -3,10 +3,11 @@
 use std::{fmt, path::PathBuf, sync::mpsc, time::Duration};
 
 use anyhow::Context;
-use sys::{listen::Address, signals::StopSignals};
+use sys::{listen::Address, signals::ServerSignals};
 
 use crate::{
     LineTarget, LineWriter, OpenLinesError, Program, ShellArgs,
+    hooks::SignalHooks,
     line_writer::LineMetrics,
     metrics::{BoundMetrics, Metrics, Registry},
     output,
@@ -20,13 +21,14 @@ const PATIENCE_AT_ONCE: Duration = Duration::from_millis(200);
 pub struct Shell {
     args: ShellArgs,
     metrics: Option<Address>,
-    signals: StopSignals,
+    signals: ServerSignals,
     registry: Registry,
     stop: Stop,
     /// Hears of it when the server is to stop.
     stopped: mpsc::Receiver<()>,
     at_end: AtEnd,
     at_once: Vec<AtOnce>,
+    hooks: SignalHooks,
     /// Sockets' files, which go at the end.
     files: Vec<PathBuf>,
     /// Time between the drain timeout and the end of the process.
@@ -41,7 +43,7 @@ impl Shell {
             None => program.default_metrics().map(|address| address.parse()).transpose().context("metrics")?,
             said => said.clone(),
         };
-        let signals = StopSignals::block().context("cannot block signals")?;
+        let signals = ServerSignals::block().context("cannot block signals")?;
         if let Some(cpus) = &args.pin {
             cpus.pin_to_all().with_context(|| format!("cannot pin to processors {cpus}"))?;
         }
@@ -55,6 +57,7 @@ impl Shell {
             stopped,
             at_end: AtEnd::default(),
             at_once: Vec::new(),
+            hooks: SignalHooks::default(),
             files: Vec::new(),
             margin: Duration::ZERO,
         })
@@ -70,7 +73,7 @@ impl Shell {
         self.stop.clone()
     }
 
-    /// Time that requests in flight have to finish after SIGTERM or SIGINT.
+    /// Time that requests in flight have to finish after a signal to stop.
     pub fn drain_timeout(&self) -> Duration {
         self.args.drain_timeout
     }
@@ -90,6 +93,16 @@ impl Shell {
         self.at_once.push(Box::new(last));
     }
 
+    /// See [`crate::Host::on_reload`].
+    pub fn on_reload(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
+        self.hooks.reload.push(Box::new(hook));
+    }
+
+    /// See [`crate::Host::on_reopen`].
+    pub fn on_reopen(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
+        self.hooks.reopen.push(Box::new(hook));
+    }
+
     /// True if metrics are served.
     pub fn serves_metrics(&self) -> bool {
         self.metrics.is_some()
@@ -103,9 +116,13 @@ impl Shell {
     pub fn open_lines(&mut self, id: &'static str, target: &LineTarget) -> Result<LineWriter, OpenLinesError> {
         let writer = LineWriter::start(id, target.clone())?;
         self.registry.register_collector(Box::new(LineMetrics { id, writer: writer.clone() }));
-        let at_second_signal = writer.clone();
+        let (at_second_signal, reopened) = (writer.clone(), writer.clone());
         self.at_end.finish_lines(writer.clone());
         self.at_once(move || at_second_signal.finish(PATIENCE_AT_ONCE));
+        self.on_reopen(move || {
+            reopened.reopen();
+            Ok(())
+        });
         Ok(writer)
     }
 
@@ -127,7 +144,7 @@ impl Shell {
     ) -> anyhow::Result<()> {
         let (shutdown, at_end) = (self.stop.shutdown().clone(), self.at_end.clone());
         let drain_timeout = self.args.drain_timeout.saturating_add(self.margin);
-        let watch = Watch::new(self.stop, drain_timeout, self.files, self.at_end, self.at_once);
+        let watch = Watch::new(self.stop, drain_timeout, self.files, self.at_end, self.at_once, self.hooks);
         // Before anything is announced: a port that somebody else has is an error of the start.
         let metrics = self.metrics.as_ref().map(BoundMetrics::bind).transpose()?;
         watch.start(self.signals, self.stopped);

@@ -5,14 +5,12 @@
 
 use std::{
     fmt, mem,
-    os::fd::AsFd,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use proto::{Now, Outbox, Peer};
+use proto::{Now, Outbox, Peer, PeerAddress};
 use service::{Departures, Histogram, LineWriter};
-use sys::listen::Address;
 use wire::http1::{Request, Status};
 
 use crate::access_log::{AccessLog, AccessLogFormat, LoggedRequest, LoggedResponse};
@@ -105,10 +103,10 @@ struct PendingResponse {
 impl ObservedRequests {
     #[cold]
     pub(crate) fn new(observer: &Arc<Observer>, peer: Peer<'_>) -> Box<Self> {
-        let client = match sys::socket::peer(peer.as_fd()) {
-            Ok(Address::Tcp(address)) => address.ip().to_canonical().to_string(),
-            Ok(Address::Unix(_)) => "unix:".to_owned(),
-            Err(_) => "-".to_owned(),
+        let client = match peer.address() {
+            PeerAddress::Tcp(address) => address.ip().to_canonical().to_string(),
+            PeerAddress::Unix => "unix:".to_owned(),
+            PeerAddress::Unknown => "-".to_owned(),
         };
         Box::new(Self {
             observer: Arc::clone(observer),

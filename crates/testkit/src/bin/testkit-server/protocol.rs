@@ -12,6 +12,7 @@
 //! | `largest-batch` | the most connections that one `on_ready` saw |
 //! | `thread` | the name of the thread that the protocol runs on |
 //! | `listener` | the number of the front end, the number of those of `--listen`, the bytes of receive and send buffer |
+//! | `peer` | the client's address |
 //! | `counts` | the connections that were accepted, were refused and are open |
 //! | `unsent` | bytes of output that the protocol has queued and not been told to be sent: of this connection and of all |
 //! | `stop` | `stop`, and the server drains |
@@ -29,7 +30,7 @@ use std::{
 
 use anyhow::Context;
 use bytes::Bytes;
-use proto::{BatchEntry, Flow, Now, Outbox, Peer, Protocol, Step};
+use proto::{BatchEntry, Flow, Now, Outbox, Peer, PeerAddress, Protocol, Step};
 use rustix::net::sockopt;
 use service::{Host, Statistics, Stop, Timeouts};
 
@@ -63,6 +64,7 @@ pub(crate) struct Conn {
     front_end: usize,
     receive_bytes: usize,
     send_bytes: usize,
+    peer: PeerAddress,
     /// Bytes that were queued when the protocol last looked at the output, or was last told that some had been sent.
     unsent: u64,
 }
@@ -76,6 +78,7 @@ enum Request<'a> {
     LargestBatch,
     Thread,
     Listener,
+    Peer,
     Counts,
     Unsent,
     Stop,
@@ -99,6 +102,7 @@ impl<'a> Request<'a> {
             ("largest-batch", None, None) => Self::LargestBatch,
             ("thread", None, None) => Self::Thread,
             ("listener", None, None) => Self::Listener,
+            ("peer", None, None) => Self::Peer,
             ("counts", None, None) => Self::Counts,
             ("unsent", None, None) => Self::Unsent,
             ("stop", None, None) => Self::Stop,
@@ -151,6 +155,7 @@ impl<const BATCH: usize> LineProtocol<BATCH> {
                 let Conn { front_end, receive_bytes, send_bytes, .. } = conn;
                 say(out, format!("{front_end} {} {receive_bytes} {send_bytes}\n", self.listen_front_ends));
             }
+            Some(Request::Peer) => say(out, format!("{}\n", conn.peer)),
             Some(Request::Counts) => {
                 let counts = self.statistics.counts();
                 say(out, format!("{} {} {}\n", counts.accepted, counts.refused, counts.open()));
@@ -216,6 +221,7 @@ impl<const BATCH: usize> Protocol for LineProtocol<BATCH> {
             partial_since: None,
             is_holding: false,
             front_end: peer.front_end,
+            peer: peer.address(),
             receive_bytes: sockopt::socket_recv_buffer_size(peer).unwrap_or(0),
             send_bytes: sockopt::socket_send_buffer_size(peer).unwrap_or(0),
             unsent: 0,
