@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod access_log;
+mod content;
 mod heads;
 mod hosts;
 mod media;
@@ -26,10 +27,14 @@ mod upload;
 pub mod workers;
 
 pub use access_log::{AccessLogArgs, AccessLogFormat};
+pub use content::{
+    CacheControlRule, Content, ErrorPage, HeaderRule, IndexName, Pattern, Presentation, Redirect, RedirectTarget,
+    Rewrite, SitePath, Symlinks,
+};
 pub use file_cache::Lookup;
 pub use heads::Heads;
 pub use hosts::{Hosted, Hosts};
-pub use media::{MediaTypes, MimeFileError, MimeProblem};
+pub use media::{Charset, MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
 pub use observer::Observer;
 pub use options::HttpOptions;
@@ -37,4 +42,4 @@ pub use server::{Conn, WebServer};
 pub use settings::{ContentArgs, Settings, SettingsError};
 pub use site::{NotFound, Response, Route, Site};
 pub use statistics::Statistics;
-pub use tree::{TreeArgs, curl_command, open, url};
+pub use tree::{TreeArgs, curl_command, open, url, warn_of_missing};

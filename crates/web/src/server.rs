@@ -230,7 +230,7 @@ impl<S: Site> Protocol for WebServer<S> {
         conn.upload = None;
         let mut responder =
             Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
-        responder.send_page(Status::RequestTimeout, Part::Whole, Connection::Close);
+        responder.send_status(Status::RequestTimeout, None, Part::Whole, Connection::Close);
         if let Some(observed) = &mut conn.observed {
             observed.timed_out(responder.tally.take_answer(), now);
         }

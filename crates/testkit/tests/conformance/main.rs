@@ -14,4 +14,5 @@ mod sent;
 mod service;
 mod shortage;
 mod signals;
+mod streaming;
 mod timeouts;

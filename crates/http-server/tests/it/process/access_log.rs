@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
+use rustix::process::Signal;
 use serde_json::Value;
 use sys::listen::Address;
 use testkit::{Client, DriverKind, Server, eventually};
@@ -138,6 +139,43 @@ fn a_full_disk_stops_no_response() {
         })?;
         ensure!(server.stop()?.success(), "{}", server.stderr());
         ensure!(server.stderr().contains("lines dropped: No space left on device"), "{}", server.stderr());
+        Ok(())
+    });
+}
+
+/// As logrotate does it: the file is moved away, and SIGUSR1 follows. Each request is in one of the files, once.
+#[test]
+fn rotation_under_load_loses_no_record_and_tears_none() {
+    const BATCHES: usize = 60;
+    const PIPELINED: usize = 50;
+    let (content, logs) = (content(100), tempfile::tempdir().unwrap());
+    JSON.for_each_driver(|driver| {
+        let (mut server, path) = start(JSON, driver, content.dir(), logs.path())?;
+        let mut client = Http::connect(server.address())?;
+        let mut files = vec![path.clone()];
+        for batch in 0..BATCHES {
+            let requests: String =
+                (0..PIPELINED).map(|n| get(&format!("/content?{}", batch * PIPELINED + n))).collect();
+            client.send(&requests)?;
+            if batch % 10 == 5 {
+                let old = path.with_extension(format!("log.{batch}"));
+                std::fs::rename(&path, &old)?;
+                files.insert(files.len() - 1, old);
+                server.process().signal(Signal::USR1)?;
+            }
+            for _ in 0..PIPELINED {
+                ensure!(client.response("GET")?.status == 200);
+            }
+            if batch % 10 == 5 {
+                eventually("the log is opened again", || Ok(path.exists()))?;
+            }
+        }
+        drop(client);
+        server.drain()?;
+        let records = files.iter().map(|file| records(file)).collect::<anyhow::Result<Vec<_>>>()?.concat();
+        let targets: Vec<_> = records.iter().map(|record| record["target"].as_str().unwrap_or_default()).collect();
+        let expected = (0..BATCHES * PIPELINED).map(|n| format!("/content?{n}"));
+        ensure!(targets.len() == BATCHES * PIPELINED && expected.eq(targets.iter().copied()), "{}", targets.len());
         Ok(())
     });
 }

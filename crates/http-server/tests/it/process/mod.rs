@@ -4,6 +4,8 @@ mod access_log;
 mod change;
 mod clients;
 mod crowds;
+#[path = "../../../../web/tests/laws/mod.rs"]
+mod laws;
 mod lifecycle;
 mod nginx;
 mod setup;
