@@ -16,3 +16,4 @@ mod shortage;
 mod signals;
 mod streaming;
 mod timeouts;
+mod tls;
