@@ -1,11 +1,11 @@
 //! Flags of the web server beside those that all servers share.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use bytesize::ByteSize;
 use clap::Args;
 use service::DescriptorDemand;
-use web::TreeArgs;
+use web::{Settings, TreeArgs};
 
 use crate::{CacheLimits, Site, SiteOptions};
 
@@ -38,8 +38,8 @@ impl HttpArgs {
     ///
     /// # Errors
     /// Those of [`Site::open`].
-    pub fn open_site(&self, descriptors: u64) -> io::Result<Site> {
-        Site::open(self.tree.root(), self.site_options(descriptors))
+    pub fn open_site(&self, settings: Arc<Settings>, descriptors: u64) -> io::Result<Site> {
+        Ok(Site::open(self.tree.root(), self.site_options(descriptors))?.with_settings(settings))
     }
 
     /// Descriptors that the cache would keep.

@@ -10,8 +10,6 @@ mod args;
 mod representation;
 mod site;
 
-use std::convert::Infallible;
-
 pub use args::HttpArgs;
 pub use file_cache::CacheLimits;
 pub use representation::Representation;
@@ -22,4 +20,4 @@ pub use web::{HttpOptions, RequestMetrics, Statistics};
 pub type HttpServer = web::WebServer<Site>;
 
 /// State of a connection to it.
-pub type Conn = web::Conn<Infallible>;
+pub type Conn = web::Conn<Site>;

@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::Parser;
 use http_server::{HttpArgs, HttpOptions, HttpServer, RequestMetrics};
 use service::{Cli, DescriptorDemand, Host, ServiceArgs};
+use web::{Hosted, Hosts, Settings};
 
 const EXAMPLES: &str = "Examples:
   http-server                                            this directory on 127.0.0.1:8080
@@ -47,11 +48,14 @@ fn main() -> ExitCode {
 }
 
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
-    let media = http.tree.media_types()?;
+    let settings = Arc::new(Settings::new(&http.tree.content)?);
     let site = http
-        .open_site(host.cache_descriptors())
+        .open_site(Arc::clone(&settings), host.cache_descriptors())
         .with_context(|| format!("cannot serve {}", http.tree.root().display()))?;
-    let server = Arc::new(HttpServer::new(site.with_media_types(media), HttpOptions::from_host(&host)));
+    let server = Arc::new(HttpServer::with_hosts(
+        Hosts::new(Arc::new(Hosted::new(site, settings))),
+        HttpOptions::from_host(&host),
+    ));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     host.serve(server, |addresses| {
         for address in addresses {

@@ -5,7 +5,7 @@ use std::{convert::Infallible, io, ops::Range, path::Path, sync::Arc, time::Dura
 use file_cache::{CacheLimits, Lookup, PathCache, PathEntry, unix_ns};
 use proto::{Now, Outbox};
 use sys::beneath::Root;
-use web::{Heads, MediaTypes, NotFound, Response, path};
+use web::{Heads, NotFound, Response, Settings, path};
 use wire::http1::Connection;
 
 use crate::representation::Representation;
@@ -49,7 +49,7 @@ impl SiteOptions {
 pub struct Site {
     cache: PathCache<Representation>,
     contents_max: u64,
-    media: MediaTypes,
+    settings: Arc<Settings>,
 }
 
 impl Site {
@@ -59,14 +59,14 @@ impl Site {
         Ok(Self {
             cache: PathCache::new(Root::open(directory)?, &options.cache, options.revalidate),
             contents_max: options.contents_max(),
-            media: MediaTypes::default(),
+            settings: Arc::default(),
         })
     }
 
-    /// Replaces the media types.
+    /// Replaces the settings.
     #[must_use]
-    pub fn with_media_types(self, media: MediaTypes) -> Self {
-        Self { media, ..self }
+    pub fn with_settings(self, settings: Arc<Settings>) -> Self {
+        Self { settings, ..self }
     }
 
     #[cold]
@@ -78,7 +78,7 @@ impl Site {
 
     fn load(&self, path: &[u8], unix: Duration) -> Result<Arc<PathEntry<Representation>>, NotFound> {
         let (relative, opened) = web::open(self.cache.root(), path)?;
-        let media_type = self.media.for_name(&relative);
+        let media_type = self.settings.media_types.for_name(&relative);
         let representation = Representation::load(opened, &media_type, self.contents_max, unix)?;
         Ok(self.cache.insert(PathEntry::new(path, &relative, representation, unix_ns(unix))))
     }

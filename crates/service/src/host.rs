@@ -41,7 +41,9 @@ impl Host {
         let config = Config {
             threads,
             workers: args.workers(driver),
-            connections_max: args.max_connections.unwrap_or(usize::try_from(shares.connections).unwrap_or(usize::MAX)),
+            connections_max: args
+                .max_connections
+                .unwrap_or_else(|| usize::try_from(shares.connections).unwrap_or(usize::MAX)),
             limits: args.limits(),
             pin: args.shell.pin.clone(),
             statistics: Statistics::default(),

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod heads;
+mod hosts;
 mod media;
 mod metrics;
 mod options;
@@ -15,17 +16,21 @@ pub mod path;
 mod ranges;
 mod responder;
 mod server;
+mod settings;
 mod site;
 mod statistics;
 mod tree;
 mod upload;
+pub mod workers;
 
 pub use file_cache::Lookup;
 pub use heads::Heads;
+pub use hosts::{Hosted, Hosts};
 pub use media::{MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
 pub use options::HttpOptions;
 pub use server::{Conn, WebServer};
+pub use settings::{ContentArgs, Settings, SettingsError};
 pub use site::{NotFound, Response, Route, Site};
 pub use statistics::Statistics;
 pub use tree::{TreeArgs, curl_command, open, url};

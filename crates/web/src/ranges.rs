@@ -37,7 +37,7 @@ impl<S: Site> Responder<'_, S> {
             .fields_of(&heads.not_modified)
             .body(b"");
         self.send_prepared(&head, Part::Whole, connection);
-        self.server.site.push_range(file, part.clone(), self.out);
+        self.host.site.push_range(file, part.clone(), self.out);
         self.tally.body(len);
     }
 
@@ -58,7 +58,7 @@ impl<S: Site> Responder<'_, S> {
         self.send_prepared(&head, Part::Whole, connection);
         for (part, delimiter) in parts.iter().zip(&delimiters) {
             self.out.inline().extend_from_slice(delimiter.as_bytes());
-            self.server.site.push_range(file, part.clone(), self.out);
+            self.host.site.push_range(file, part.clone(), self.out);
         }
         self.out.inline().extend_from_slice(end.as_bytes());
         self.tally.body(len);

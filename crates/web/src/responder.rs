@@ -9,7 +9,9 @@ use wire::http1::{
 };
 
 use crate::{
-    NotFound, Response, Route, Site, WebServer, page,
+    NotFound, Response, Route, Site, WebServer,
+    hosts::Hosted,
+    page,
     statistics::Tally,
     upload::{BodyError, Upload, UploadRequest},
 };
@@ -20,26 +22,28 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// See the module's description.
 pub(crate) struct Responder<'a, S> {
     pub(crate) server: &'a WebServer<S>,
+    /// Host of the request.
+    pub(crate) host: &'a Hosted<S>,
     pub(crate) now: Now,
     pub(crate) out: &'a mut Outbox,
     pub(crate) tally: Tally,
 }
 
 /// Step that follows a request's head.
-pub(crate) enum Next<U> {
+pub(crate) enum Next<S: Site> {
     /// The request has been answered.
     Flow(Flow),
     /// The body has to arrive first.
-    Upload(Box<Upload<U>>),
+    Upload(Box<Upload<S::Upload>>),
 }
 
 impl<S: Site> Responder<'_, S> {
     /// Answers a request, unless its body has to arrive first. `unread` is the length of the input behind its head.
     #[inline(always)]
-    pub(crate) fn handle_request(&mut self, request: &Request<'_>, unread: usize) -> Next<S::Upload> {
+    pub(crate) fn handle_request(&mut self, request: &Request<'_>, unread: usize) -> Next<S> {
         let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
         if let Target::Path { .. } = request.target {
-            match self.server.site.route(request, self.now) {
+            match self.host.site.route(request, self.now) {
                 Route::File => {}
                 Route::Respond(response) => {
                     let connection = connection(request);
@@ -65,9 +69,9 @@ impl<S: Site> Responder<'_, S> {
 
     #[inline(always)]
     fn handle_file(&mut self, request: &Request<'_>, path: &[u8], encoded: bool, part: Part, connection: Connection) {
-        let Self { server, now, .. } = *self;
+        let Self { host, now, .. } = *self;
         let send = |file: &S::File| self.send_file(file, request, part, connection);
-        match server.site.with_file(path, encoded, now, send) {
+        match host.site.with_file(path, encoded, now, send) {
             Ok(((), lookup)) => self.tally.lookup(lookup),
             Err(not_found) => self.send_not_found(not_found, request, part, connection),
         }
@@ -94,7 +98,7 @@ impl<S: Site> Responder<'_, S> {
 
     #[inline(always)]
     pub(crate) fn send_whole(&mut self, file: &S::File, connection: Connection) {
-        let bytes = self.server.site.push_ok(file, connection, self.now, self.out);
+        let bytes = self.host.site.push_ok(file, connection, self.now, self.out);
         self.tally.response(Status::Ok, bytes);
     }
 
@@ -116,13 +120,7 @@ impl<S: Site> Responder<'_, S> {
     // --- resources of the server's own ----------------------------------------------------
 
     #[cold]
-    fn begin_upload(
-        &mut self,
-        request: &Request<'_>,
-        state: S::Upload,
-        bytes_max: usize,
-        unread: usize,
-    ) -> Next<S::Upload> {
+    fn begin_upload(&mut self, request: &Request<'_>, state: S::Upload, bytes_max: usize, unread: usize) -> Next<S> {
         let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
         let upload_request =
             UploadRequest { state, started: self.now.instant, connection: requested_persistence(request), part };
@@ -150,7 +148,7 @@ impl<S: Site> Responder<'_, S> {
     /// Answers a request whose body has arrived. `unread` is the length of the input behind it.
     #[cold]
     pub(crate) fn finish_upload(&mut self, upload: Upload<S::Upload>, unread: usize) -> Flow {
-        let response = self.server.site.on_upload(upload.state, upload.body, self.now);
+        let response = self.host.site.on_upload(upload.state, upload.body, self.now);
         self.respond(response, upload.part, upload.connection);
         flow_of(upload.connection, unread > 0)
     }
@@ -172,7 +170,7 @@ impl<S: Site> Responder<'_, S> {
     }
 
     pub(crate) fn send_page(&mut self, status: Status, part: Part, connection: Connection) {
-        self.send_prepared(self.server.pages.get(status), part, connection);
+        self.send_prepared(self.host.pages.get(status), part, connection);
     }
 
     pub(crate) fn send_prepared(&mut self, prepared: &PreparedResponse, part: Part, connection: Connection) {

@@ -2,24 +2,35 @@
 //!
 //! The path of a cached GET is `inline(always)`, for the reason given in [`wire::http1::request`].
 
-use std::{hash::RandomState, time::Instant};
+use std::{
+    fmt,
+    hash::RandomState,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
 
+use parking_lot::RwLock;
 use proto::{Flow, Now, Outbox, Peer, Protocol, Step};
 use wire::http1::{Connection, HeadParser, Part, Status, empty_lines_len};
 
 use crate::{
-    HttpOptions, Site, Statistics,
-    page::{self, Pages},
+    HttpOptions, Settings, Site, Statistics,
+    hosts::{Hosted, Hosts},
+    page,
     responder::{Next, Responder},
     statistics::{Tally, Totals},
     upload::Upload,
 };
 
-/// Web server for the files and resources of one site.
+/// Web server for the files and resources of its virtual hosts.
 #[derive(Debug)]
 pub struct WebServer<S> {
-    pub(crate) site: S,
-    pub(crate) pages: Pages,
+    hosts: RwLock<Arc<Hosts<S>>>,
+    /// Generation of `hosts`: connections look at it before each batch of input, and at `hosts` when it has changed.
+    generation: AtomicU64,
     refusal: Vec<u8>,
     options: HttpOptions,
     totals: Totals,
@@ -27,29 +38,37 @@ pub struct WebServer<S> {
     pub(crate) boundary_key: RandomState,
 }
 
-/// State of a connection between two batches of input. `U` is [`Site::Upload`].
-#[derive(Debug)]
-pub struct Conn<U> {
+/// State of a connection between two batches of input.
+pub struct Conn<S: Site> {
+    /// Hosts as they were at the last batch of input.
+    hosts: Arc<Hosts<S>>,
     head: HeadParser,
     /// Arrival of the first byte of a request whose head is incomplete.
     head_started: Option<Instant>,
     /// Request whose body is arriving; boxed, since most connections never have one.
-    upload: Option<Box<Upload<U>>>,
+    upload: Option<Box<Upload<S::Upload>>>,
     /// The next response is the last.
     is_retiring: bool,
 }
 
-impl<U> Default for Conn<U> {
-    fn default() -> Self {
-        Self { head: HeadParser::default(), head_started: None, upload: None, is_retiring: false }
+impl<S: Site> fmt::Debug for Conn<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let generation = self.hosts.generation;
+        f.debug_struct("Conn").field("generation", &generation).field("head", &self.head).finish_non_exhaustive()
     }
 }
 
 impl<S: Site> WebServer<S> {
+    /// Serves one site with default settings, whatever host is asked for.
     pub fn new(site: S, options: HttpOptions) -> Self {
+        Self::with_hosts(Hosts::new(Arc::new(Hosted::new(site, Arc::new(Settings::default())))), options)
+    }
+
+    /// Serves several hosts.
+    pub fn with_hosts(hosts: Hosts<S>, options: HttpOptions) -> Self {
         Self {
-            site,
-            pages: Pages::new(),
+            generation: AtomicU64::new(hosts.generation),
+            hosts: RwLock::new(Arc::new(hosts)),
             refusal: page::refusal(),
             options,
             totals: Totals::default(),
@@ -57,8 +76,25 @@ impl<S: Site> WebServer<S> {
         }
     }
 
-    pub fn site(&self) -> &S {
-        &self.site
+    /// Returns the hosts that are served now.
+    pub fn hosts(&self) -> Arc<Hosts<S>> {
+        Arc::clone(&self.hosts.read())
+    }
+
+    /// Serves other hosts from the next request of each connection on.
+    pub fn replace_hosts(&self, mut hosts: Hosts<S>) {
+        let mut current = self.hosts.write();
+        hosts.generation = current.generation + 1;
+        self.generation.store(hosts.generation, Ordering::Release);
+        *current = Arc::new(hosts);
+    }
+
+    /// Takes over the hosts that a reload has made. An upload ends on the host that it began on.
+    #[cold]
+    fn refresh(&self, conn: &mut Conn<S>) {
+        if conn.upload.is_none() {
+            conn.hosts = self.hosts();
+        }
     }
 
     pub fn statistics(&self) -> Statistics {
@@ -67,15 +103,19 @@ impl<S: Site> WebServer<S> {
 }
 
 impl<S: Site> Protocol for WebServer<S> {
-    type Conn = Conn<S::Upload>;
+    type Conn = Conn<S>;
 
     fn open(&self, _: Peer<'_>, _: Now) -> Self::Conn {
-        Conn::default()
+        Conn { hosts: self.hosts(), head: HeadParser::default(), head_started: None, upload: None, is_retiring: false }
     }
 
     fn on_input(&self, conn: &mut Self::Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
         let mut consumed = 0;
-        let mut responder = Responder { server: self, now, out, tally: Tally::default() };
+        if conn.hosts.generation != self.generation.load(Ordering::Acquire) {
+            self.refresh(conn);
+        }
+        let mut responder =
+            Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
         let mut flow = Flow::Open;
         while flow == Flow::Open && !responder.out.is_full() {
             if let Some(upload) = &mut conn.upload {
@@ -117,7 +157,7 @@ impl<S: Site> Protocol for WebServer<S> {
             }
         }
         responder.tally.add_to(&self.totals);
-        self.site.on_responses(responder.tally.responses(), now);
+        responder.host.site.on_responses(responder.tally.responses(), now);
         Step { flow, ..Step::open(consumed) }
     }
 
@@ -142,7 +182,8 @@ impl<S: Site> Protocol for WebServer<S> {
             return Flow::Close;
         }
         conn.upload = None;
-        let mut responder = Responder { server: self, now, out, tally: Tally::default() };
+        let mut responder =
+            Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
         responder.send_page(Status::RequestTimeout, Part::Whole, Connection::Close);
         responder.tally.add_to(&self.totals);
         Flow::Linger

@@ -4,7 +4,7 @@ use std::{
     fs::File,
     io,
     net::{Ipv4Addr, Ipv6Addr},
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
@@ -15,21 +15,16 @@ use sys::{
     listen::Address,
 };
 
-use crate::{MediaTypes, MimeFileError, NotFound, path};
+use crate::{ContentArgs, NotFound, path};
 
 /// Name of the file that is sent for a path with a slash at its end.
 const INDEX: &str = "index.html";
 
-/// Flags that say what is served.
+/// Flags that say what is served, and where; those of one virtual host are in [`ContentArgs`].
 #[derive(Clone, Debug, Args)]
 pub struct TreeArgs {
-    /// Directory to serve [default: the current one]
-    #[arg(value_name = "DIR", conflicts_with = "root")]
-    pub directory: Option<PathBuf>,
-
-    /// The same as DIR
-    #[arg(short = 'd', long, value_name = "DIR")]
-    pub root: Option<PathBuf>,
+    #[command(flatten)]
+    pub content: ContentArgs,
 
     /// Short for --listen 127.0.0.1:PORT
     #[arg(short = 'p', long, value_name = "PORT", conflicts_with = "listen")]
@@ -38,16 +33,12 @@ pub struct TreeArgs {
     /// Time for which a cached file is served without a check whether it has changed; 0 checks each time
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = service::duration)]
     pub revalidate: Duration,
-
-    /// Media types by extension, in the format of mime.types; they take precedence over the built-in ones
-    #[arg(long, value_name = "FILE")]
-    pub mime_file: Option<PathBuf>,
 }
 
 impl TreeArgs {
     /// Returns the directory to serve, by whichever argument it was named.
     pub fn root(&self) -> &Path {
-        self.directory.as_deref().or(self.root.as_deref()).unwrap_or_else(|| Path::new("."))
+        self.content.root()
     }
 
     /// Opens the directory.
@@ -56,14 +47,6 @@ impl TreeArgs {
     /// It cannot be opened as a directory.
     pub fn open_root(&self) -> io::Result<Root> {
         Ok(Root::open(self.root())?)
-    }
-
-    /// Reads the media types, where a file of them is named.
-    ///
-    /// # Errors
-    /// Those of [`MediaTypes::read`].
-    pub fn media_types(&self) -> Result<MediaTypes, MimeFileError> {
-        self.mime_file.as_deref().map_or_else(|| Ok(MediaTypes::default()), MediaTypes::read)
     }
 
     /// Returns the [`Cli::default_addresses`] of a server with these flags.

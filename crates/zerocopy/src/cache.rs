@@ -18,7 +18,7 @@ use sys::{
     memfd,
     registered::Region,
 };
-use web::{MediaTypes, NotFound, path};
+use web::{NotFound, Settings, path};
 
 use crate::{
     fallback::Reason,
@@ -71,7 +71,7 @@ pub struct Cache {
     pub(crate) resources: Arc<Resources>,
     /// Pinned entries are the overlays.
     pub(crate) paths: PathCache<CachedPath>,
-    media_types: MediaTypes,
+    settings: Arc<Settings>,
     files: Mutex<HashMap<Identity, Weak<CachedFile>>>,
     overlay_bytes: Budget,
     overlays: Budget,
@@ -145,12 +145,12 @@ pub(crate) enum OverlayError {
 impl Cache {
     /// Makes an empty cache. `registered` is memory into which the strategy `uring` copies files; without it those files are
     /// sent by `sendfile`.
-    pub fn new(root: Root, media_types: MediaTypes, options: CacheOptions, registered: Option<Arc<Region>>) -> Self {
+    pub fn new(root: Root, settings: Arc<Settings>, options: CacheOptions, registered: Option<Arc<Region>>) -> Self {
         let limits = CacheLimits { entries: options.entries, bytes: usize::MAX, descriptors: usize::MAX };
         Self {
             resources: Arc::new(Resources::new(&options.limits, registered)),
             paths: PathCache::new(root, &limits, options.revalidate),
-            media_types,
+            settings,
             files: Mutex::default(),
             overlay_bytes: Budget::new(options.overlay_bytes),
             overlays: Budget::new(OVERLAYS_MAX),
@@ -194,7 +194,7 @@ impl Cache {
 
     fn load(&self, path: &[u8], now: Now) -> Result<Arc<PathEntry<CachedPath>>, NotFound> {
         let (relative, opened) = web::open(self.paths.root(), path)?;
-        let media_type = self.media_types.for_name(&relative);
+        let media_type = self.settings.media_types.for_name(&relative);
         let (file, retention) = self.file(path, opened, media_type, now.unix);
         let entry = PathEntry::new(path, &relative, CachedPath::new(file), unix_ns(now.unix));
         Ok(match retention {
@@ -256,7 +256,7 @@ impl Cache {
         let modified_ns = metadata.modified_ns.saturating_add(number as i64);
         let name = if path.ends_with(b"/") { b"index.html" } else { path };
         let strategy = self.options.strategy.for_size(metadata.size);
-        let (opened, media_type) = (Opened { file, metadata }, self.media_types.for_name(name));
+        let (opened, media_type) = (Opened { file, metadata }, self.settings.media_types.for_name(name));
         let resources = &self.resources;
         let file = CachedFile::sealed(opened, modified_ns, &media_type, strategy, reserved, resources, now.unix);
         let entry = PathEntry::pinned(path, CachedPath::new(Arc::new(file)), unix_ns(now.unix));

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Parser;
 use service::{Cli, DescriptorDemand, Dimension, Host, ScratchPipes, ServiceArgs};
 use sys::{listen::Address, registered::Region};
-use web::{HttpOptions, RequestMetrics};
+use web::{Hosted, Hosts, HttpOptions, RequestMetrics, Settings};
 use zerocopy::{
     Access, AccessRule, Cache, CacheMetrics, CachedSite, Strategy, StrategyChoice, ZerocopyArgs, ZerocopyServer,
     start_janitor,
@@ -70,13 +70,14 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
         host.set_registered(Arc::clone(&region))?;
         registered = Some(region);
     }
-    let cache = Arc::new(Cache::new(root, tree.media_types()?, options, registered));
+    let settings = Arc::new(Settings::new(&tree.content)?);
+    let cache = Arc::new(Cache::new(root, Arc::clone(&settings), options, registered));
     start_janitor(&cache).context("cannot start a thread")?;
     let access = Access::new(args.admin_token.as_deref(), host.addresses());
     let admin = access.rule();
     let site = CachedSite::new(Arc::clone(&cache), access);
     let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::from_host(&host) };
-    let server = Arc::new(ZerocopyServer::new(site, http));
+    let server = Arc::new(ZerocopyServer::with_hosts(Hosts::new(Arc::new(Hosted::new(site, settings))), http));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     host.registry().register_collector(Box::new(CacheMetrics(cache)));
     host.serve(server, |addresses| {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use clap::ValueEnum;
 use proto::{Now, Outbox, Protocol, Segment, Taken};
 use sys::{beneath::Root, registered::Region};
-use web::{Conn, HttpOptions, MediaTypes};
+use web::{Conn, HttpOptions};
 use zerocopy::{Access, Cache, CacheOptions, CachedSite, Strategy, StrategyChoice, ZerocopyServer};
 
 /// Takes all output away, as a driver does that writes it all at once.
@@ -32,7 +32,7 @@ fn a_cached_get_allocates_nothing() {
         let options = CacheOptions { strategy: StrategyChoice::Always(strategy), ..CacheOptions::default() };
         let region = Region::new(1 << 20).unwrap();
         let root = Root::open(dir.path()).unwrap();
-        let cache = Arc::new(Cache::new(root, MediaTypes::default(), options, Some(region)));
+        let cache = Arc::new(Cache::new(root, Arc::default(), options, Some(region)));
         let site = CachedSite::new(cache, Access::new(None, &[]));
         let server = ZerocopyServer::new(site, HttpOptions::default());
         let now = Now { instant: Instant::now(), unix: sys::clock::unix_coarse() };

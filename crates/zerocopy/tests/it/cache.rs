@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use proto::{NextWrite, Now, Outbox, Protocol};
 use serde_json::Value;
 use sys::beneath::Root;
-use web::{Conn, HttpOptions, MediaTypes};
+use web::{Conn, HttpOptions};
 use zerocopy::{Access, Cache, CacheOptions, CachedSite, Strategy, StrategyChoice, ZerocopyServer};
 
 struct World {
@@ -26,7 +26,7 @@ impl World {
     fn new(options: CacheOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().to_owned();
-        let cache = Cache::new(Root::open(&root).unwrap(), MediaTypes::default(), options, None);
+        let cache = Cache::new(Root::open(&root).unwrap(), Arc::default(), options, None);
         let server =
             ZerocopyServer::new(CachedSite::new(Arc::new(cache), Access::new(None, &[])), HttpOptions::default());
         // Files made from here on have settled: their timestamps are a minute old.
@@ -77,7 +77,7 @@ impl World {
     fn pass(&mut self, time: Duration) {
         self.now.instant += time;
         self.now.unix += time;
-        self.server.site().cache().sweep(self.now);
+        self.server.hosts().default_host().site.cache().sweep(self.now);
     }
 }
 
