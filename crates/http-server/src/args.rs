@@ -37,9 +37,11 @@ impl HttpArgs {
     /// Opens what the flags name, with a cache of so many descriptors.
     ///
     /// # Errors
-    /// Those of [`Site::open`].
+    /// Those of [`web::ContentArgs::open_root`].
     pub fn open_site(&self, settings: Arc<Settings>, descriptors: u64) -> io::Result<Site> {
-        Ok(Site::open(self.tree.root(), self.site_options(descriptors))?.with_settings(settings))
+        let root = self.tree.open_root()?;
+        web::warn_of_missing(&root, &settings.content);
+        Ok(Site::new(root, self.site_options(descriptors)).with_settings(settings))
     }
 
     /// Descriptors that the cache would keep.
