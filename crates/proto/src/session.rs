@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{BatchEntry, Flow, Limits, Now, Outbox, Peer, Protocol, Step, Uptake, inbox::Inbox, stall::StallCheck};
+use crate::{
+    BatchEntry, Flow, Limits, Now, Outbox, Peer, Protocol, Secured, Step, Uptake, inbox::Inbox, stall::StallCheck,
+};
 
 /// Time that a peer may go on sending after the last output.
 const LINGER_MAX: Duration = Duration::from_secs(2);
@@ -84,6 +86,11 @@ impl<P: Protocol> Session<P> {
             stall: None,
             limits,
         }
+    }
+
+    /// Passes on what a layer below has agreed with the peer.
+    pub fn secured(&mut self, protocol: &P, secured: Secured<'_>) {
+        protocol.on_secured(&mut self.conn, secured);
     }
 
     /// Returns the output, for the driver to write.

@@ -4,7 +4,7 @@ use std::{path::Path, process::Command};
 
 use anyhow::{Context, ensure};
 use testkit::{
-    Client, Server,
+    Client, Server, eventually,
     http::Http,
     installed_program,
     strace::{strace, with_faults},
