@@ -40,7 +40,7 @@ fn now() -> Now {
 
 fn setup<P: Protocol>(server: P, input: Vec<u8>) -> Setup<P> {
     let (stdin, now) = (std::io::stdin(), now());
-    let session = Session::new(&server, Peer::new(stdin.as_fd(), 0), Limits::default(), now);
+    let session = Session::new(&server, Peer::unknown(stdin.as_fd(), 0), Limits::default(), now);
     let mut setup = Setup { server, session, input, now };
     // The first requests fill caches and grow buffers.
     serve(&mut setup);

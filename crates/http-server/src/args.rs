@@ -4,6 +4,7 @@ use std::{io, sync::Arc};
 
 use bytesize::ByteSize;
 use clap::Args;
+use service::DescriptorDemand;
 use web::{Settings, TreeArgs};
 
 use crate::{CacheLimits, Site, SiteOptions};
@@ -27,28 +28,35 @@ pub struct HttpArgs {
     pub cache_entries: usize,
 
     /// Number of files that the cache keeps open; with 0, large files are opened for each request
-    #[arg(long, value_name = "N", default_value = "256")]
-    pub cache_descriptors: usize,
+    /// [default: 256, or what the limit of open files leaves beside connections]
+    #[arg(long, value_name = "N")]
+    pub cache_descriptors: Option<u64>,
 }
 
 impl HttpArgs {
-    /// Opens what the flags name.
+    /// Opens what the flags name, with a cache of so many descriptors.
     ///
     /// # Errors
     /// Those of [`web::ContentArgs::open_root`].
-    pub fn open_site(&self, settings: Arc<Settings>) -> io::Result<Site> {
+    pub fn open_site(&self, settings: Arc<Settings>, descriptors: u64) -> io::Result<Site> {
         let root = self.tree.open_root()?;
         web::warn_of_missing(&root, &settings.content);
-        Ok(Site::new(root, self.site_options()).with_settings(settings))
+        Ok(Site::new(root, self.site_options(descriptors)).with_settings(settings))
     }
 
-    fn site_options(&self) -> SiteOptions {
+    /// Descriptors that the cache would keep.
+    pub fn descriptors(&self) -> DescriptorDemand {
+        let cache_default = SiteOptions::default().cache.descriptors as u64;
+        DescriptorDemand { cache: self.cache_descriptors, cache_default, pipes: 0 }
+    }
+
+    fn site_options(&self, descriptors: u64) -> SiteOptions {
         SiteOptions {
             revalidate: self.tree.revalidate,
             cache: CacheLimits {
                 entries: self.cache_entries,
                 bytes: usize::try_from(self.cache_bytes.as_u64()).unwrap_or(usize::MAX),
-                descriptors: self.cache_descriptors,
+                descriptors: usize::try_from(descriptors).unwrap_or(usize::MAX),
             },
             cache_file_max: self.cache_file_max.as_u64(),
         }
@@ -72,7 +80,8 @@ mod tests {
     #[test]
     fn flags_and_library_have_the_same_defaults() {
         let flags = Flags::try_parse_from(["http-server"]).unwrap();
-        let (by_flags, by_default) = (flags.http.site_options(), SiteOptions::default());
+        let (by_flags, by_default) =
+            (flags.http.site_options(flags.http.descriptors().cache_default), SiteOptions::default());
         assert_eq!(format!("{by_flags:?}"), format!("{by_default:?}"));
         assert_eq!(flags.listen, None);
     }

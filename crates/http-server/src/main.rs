@@ -5,7 +5,7 @@ use std::{process::ExitCode, sync::Arc};
 use anyhow::Context;
 use clap::Parser;
 use http_server::{HttpArgs, HttpOptions, HttpServer, RequestMetrics};
-use service::{Cli, Host, ServiceArgs};
+use service::{Cli, DescriptorDemand, Host, ServiceArgs};
 use web::{Hosted, Hosts, Settings};
 
 const EXAMPLES: &str = "Examples:
@@ -41,6 +41,10 @@ impl Cli for Options {
     fn default_addresses(&self) -> Vec<String> {
         self.http.tree.default_addresses::<Self>()
     }
+
+    fn descriptors(&self) -> DescriptorDemand {
+        self.http.descriptors()
+    }
 }
 
 fn main() -> ExitCode {
@@ -50,7 +54,7 @@ fn main() -> ExitCode {
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
     let settings = Arc::new(Settings::new(&http.tree.content)?);
     let site = http
-        .open_site(Arc::clone(&settings))
+        .open_site(Arc::clone(&settings), host.cache_descriptors())
         .with_context(|| format!("cannot serve {}", http.tree.root().display()))?;
     let server = Arc::new(HttpServer::with_hosts(
         Hosts::new(Arc::new(Hosted::new(site, settings))),

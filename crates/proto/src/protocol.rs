@@ -1,11 +1,8 @@
 //! The trait that a server implements.
 
-use std::{
-    os::fd::{AsFd, BorrowedFd},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use crate::Outbox;
+use crate::{Outbox, Peer};
 
 /// One reading of the clocks, taken by a driver once per batch of events.
 #[derive(Clone, Copy, Debug)]
@@ -13,27 +10,6 @@ pub struct Now {
     pub instant: Instant,
     /// Time since the Unix epoch.
     pub unix: Duration,
-}
-
-/// The other end of a new connection. Lazy: a protocol that wants the address asks the socket for it, since a
-/// multishot accept gives none and most protocols do not need it.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer<'a> {
-    socket: BorrowedFd<'a>,
-    /// Which of the server's listening addresses was connected to, counted from 0.
-    pub front_end: usize,
-}
-
-impl<'a> Peer<'a> {
-    pub fn new(socket: BorrowedFd<'a>, front_end: usize) -> Self {
-        Peer { socket, front_end }
-    }
-}
-
-impl AsFd for Peer<'_> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket
-    }
 }
 
 /// Facts that a layer below a protocol has agreed with the peer (TLS).

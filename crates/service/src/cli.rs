@@ -5,7 +5,7 @@ use std::env;
 use clap::{Arg, Command, error::ErrorKind};
 use sys::listen::Address;
 
-use crate::{Dimension, Invalid, ServiceArgs, ShellArgs, backends, usage};
+use crate::{DescriptorDemand, Dimension, Invalid, ServiceArgs, ShellArgs, backends, usage};
 
 /// The command line of a server on the I/O drivers.
 pub trait Cli: clap::Parser {
@@ -56,10 +56,10 @@ pub trait Cli: clap::Parser {
         Vec::new()
     }
 
-    /// Descriptors that the server itself may come to hold; where the limit of connections follows from that of open
-    /// files, these are kept back.
-    fn descriptors_kept(&self) -> u64 {
-        0
+    /// Descriptors that the server would keep beside its connections; [`crate::Host::cache_descriptors`] and
+    /// [`crate::Host::scratch_pipes_max`] say what it may.
+    fn descriptors(&self) -> DescriptorDemand {
+        DescriptorDemand::default()
     }
 
     /// Address of the metrics when no `--metrics` is given; `None`: they are not served.

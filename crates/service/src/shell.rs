@@ -3,10 +3,11 @@
 use std::{fmt, path::PathBuf, sync::mpsc, time::Duration};
 
 use anyhow::Context;
-use sys::{listen::Address, signals::StopSignals};
+use sys::{listen::Address, signals::ServerSignals};
 
 use crate::{
     Program, ShellArgs,
+    hooks::SignalHooks,
     metrics::{BoundMetrics, Metrics, Registry},
     output,
     stopping::{AtEnd, AtOnce, Stop, Watch},
@@ -16,13 +17,14 @@ use crate::{
 pub struct Shell {
     args: ShellArgs,
     metrics: Option<Address>,
-    signals: StopSignals,
+    signals: ServerSignals,
     registry: Registry,
     stop: Stop,
     /// Hears of it when the server is to stop.
     stopped: mpsc::Receiver<()>,
     at_end: AtEnd,
     at_once: Vec<AtOnce>,
+    hooks: SignalHooks,
     /// Sockets' files, which go at the end.
     files: Vec<PathBuf>,
     /// Time between the drain timeout and the end of the process.
@@ -37,7 +39,7 @@ impl Shell {
             None => program.default_metrics().map(|address| address.parse()).transpose().context("metrics")?,
             said => said.clone(),
         };
-        let signals = StopSignals::block().context("cannot block signals")?;
+        let signals = ServerSignals::block().context("cannot block signals")?;
         if let Some(cpus) = &args.pin {
             cpus.pin_to_all().with_context(|| format!("cannot pin to processors {cpus}"))?;
         }
@@ -51,6 +53,7 @@ impl Shell {
             stopped,
             at_end: AtEnd::default(),
             at_once: Vec::new(),
+            hooks: SignalHooks::default(),
             files: Vec::new(),
             margin: Duration::ZERO,
         })
@@ -66,7 +69,7 @@ impl Shell {
         self.stop.clone()
     }
 
-    /// Time that requests in flight have to finish after SIGTERM or SIGINT.
+    /// Time that requests in flight have to finish after a signal to stop.
     pub fn drain_timeout(&self) -> Duration {
         self.args.drain_timeout
     }
@@ -84,6 +87,16 @@ impl Shell {
     /// See [`crate::Host::at_once`].
     pub fn at_once(&mut self, last: impl FnOnce() + Send + 'static) {
         self.at_once.push(Box::new(last));
+    }
+
+    /// See [`crate::Host::on_reload`].
+    pub fn on_reload(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
+        self.hooks.reload.push(Box::new(hook));
+    }
+
+    /// See [`crate::Host::on_reopen`].
+    pub fn on_reopen(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
+        self.hooks.reopen.push(Box::new(hook));
     }
 
     pub(crate) fn remove_at_end(&mut self, files: Vec<PathBuf>) {
@@ -104,7 +117,7 @@ impl Shell {
     ) -> anyhow::Result<()> {
         let (shutdown, at_end) = (self.stop.shutdown().clone(), self.at_end.clone());
         let drain_timeout = self.args.drain_timeout.saturating_add(self.margin);
-        let watch = Watch::new(self.stop, drain_timeout, self.files, self.at_end, self.at_once);
+        let watch = Watch::new(self.stop, drain_timeout, self.files, self.at_end, self.at_once, self.hooks);
         // Before anything is announced: a port that somebody else has is an error of the start.
         let metrics = self.metrics.as_ref().map(BoundMetrics::bind).transpose()?;
         watch.start(self.signals, self.stopped);

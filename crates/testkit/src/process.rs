@@ -103,7 +103,7 @@ impl Process {
         ProcEntry::new(self.0).with_context(|| format!("no process {}", self.0))
     }
 
-    fn signal(self, signal: Signal) -> io::Result<()> {
+    pub fn signal(self, signal: Signal) -> io::Result<()> {
         let pid = Pid::from_raw(self.0).ok_or(io::ErrorKind::NotFound)?;
         Ok(kill_process(pid, signal)?)
     }

@@ -4,7 +4,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
-use service::{Cli, Dimension, Host, ScratchPipes, ServiceArgs};
+use service::{Cli, DescriptorDemand, Dimension, Host, ScratchPipes, ServiceArgs};
 use sys::{listen::Address, registered::Region};
 use web::{Hosted, Hosts, HttpOptions, RequestMetrics, Settings};
 use zerocopy::{
@@ -50,9 +50,8 @@ impl Cli for Options {
         self.zerocopy.tree.default_addresses::<Self>()
     }
 
-    fn descriptors_kept(&self) -> u64 {
-        // Two for each scratch pipe that a slow reader may hold.
-        self.zerocopy.cache_descriptors + 2 * ScratchPipes::COUNT_MAX as u64
+    fn descriptors(&self) -> DescriptorDemand {
+        self.zerocopy.descriptors()
     }
 }
 
@@ -61,10 +60,10 @@ fn main() -> ExitCode {
 }
 
 fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
-    let (tree, mut options) = (&args.tree, args.cache_options());
+    let (tree, mut options) = (&args.tree, args.cache_options(host.cache_descriptors()));
     let root = tree.open_root().with_context(|| format!("cannot serve {}", tree.root().display()))?;
     let pipe_bytes = usize::try_from(options.limits.pipe_size).unwrap_or(usize::MAX);
-    let scratch_pipes = ScratchPipes::new(pipe_bytes, ScratchPipes::COUNT_MAX);
+    let scratch_pipes = ScratchPipes::new(pipe_bytes, host.scratch_pipes_max());
     // What is larger than the scratch pipes that the kernel grants could never be sent through one.
     options.limits.pipe_size = options.limits.pipe_size.min(scratch_pipes.bytes() as u64);
     host.set_scratch_pipes(scratch_pipes);

@@ -6,7 +6,7 @@ use std::{
     task::Waker,
 };
 
-use proto::{Outbox, Protocol, Segment, Session, Taken};
+use proto::{Now, Outbox, Protocol, Segment, Session, Taken};
 use rustix::io::Errno;
 use sys::{registered::Region, socket};
 
@@ -20,6 +20,7 @@ use crate::{
     arrived::read_arrived,
     closing::end_output,
     mailbox::Key,
+    peer::uptake,
     wheel::Timer,
     write::{WRITE_MAX, write_front},
 };
@@ -65,6 +66,12 @@ impl<P: Protocol> Slot<P> {
 
     pub(super) fn session_mut(&mut self) -> &mut Session<P> {
         self.session.as_mut().expect("batches give sessions back before anything else happens")
+    }
+
+    /// Does whatever is due.
+    pub(super) fn tick(&mut self, protocol: &P, now: Now) {
+        let Self { socket, session: Some(session), .. } = self else { return };
+        session.tick(protocol, now, || uptake(socket));
     }
 
     /// Notes the end of a receive, or of the input.

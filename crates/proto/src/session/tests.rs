@@ -61,7 +61,7 @@ pub(super) fn start() -> Now {
 
 fn session(protocol: &Lines, limits: Limits, now: Now) -> Session<Lines> {
     let socket = std::io::stdin();
-    Session::new(protocol, Peer::new(std::os::fd::AsFd::as_fd(&socket), 0), limits, now)
+    Session::new(protocol, Peer::unknown(std::os::fd::AsFd::as_fd(&socket), 0), limits, now)
 }
 
 /// Writes at most `max` bytes at a time, until nothing can be written.
@@ -205,24 +205,85 @@ fn idle_time_does_not_run_while_output_moves() {
         assert!(s.outbox.front().is_some());
         s.outbox.advance(1);
         s.sent(at(secs));
-        s.tick(&protocol, at(secs + 1));
+        s.tick(&protocol, at(secs + 1), Uptake::none);
         assert!(!s.is_done());
     }
     assert!(s.outbox.is_idle());
-    s.tick(&protocol, at(7 + 2));
+    s.tick(&protocol, at(7 + 2), Uptake::none);
     assert!(s.is_done());
+}
+
+/// Ticks a session with pending output at its next deadline.
+fn tick_stalled(s: &mut Session<Lines>, protocol: &Lines, begin: Now, uptake: Uptake) -> Duration {
+    let at = s.deadline(protocol).unwrap();
+    s.tick(protocol, Now { instant: at, ..begin }, || uptake);
+    at - begin.instant
 }
 
 /// A peer that takes nothing for the stall limit is aborted, whatever the protocol's own deadline.
 #[test]
 fn a_stalled_reader_is_aborted() {
-    let (protocol, begin) = (Lines::default(), start());
-    let limits = Limits { stall_max: Duration::from_secs(3), ..Limits::default() };
-    let mut s = session(&protocol, limits, begin);
-    s.feed(&protocol, b"6\n", begin);
-    assert_eq!(s.deadline(&protocol), Some(begin.instant + limits.stall_max));
-    s.tick(&protocol, Now { instant: begin.instant + Duration::from_secs(3), ..begin });
-    assert!(s.is_aborted() && s.is_done());
+    for uptake in
+        [Uptake { acknowledged: Some(7), pending: 9 }, Uptake { acknowledged: None, pending: 9 }, Uptake::none()]
+    {
+        let (protocol, begin) = (Lines { idle: Some(Duration::from_secs(1)), ..Lines::default() }, start());
+        let limits = Limits { stall_max: Duration::from_secs(8), ..Limits::default() };
+        let mut s = session(&protocol, limits, begin);
+        s.feed(&protocol, b"6\n", begin);
+        tick_stalled(&mut s, &protocol, begin, uptake);
+        assert!(!s.is_aborted(), "the first look is only there to be compared with");
+        assert_eq!(tick_stalled(&mut s, &protocol, begin, uptake), limits.stall_max * 9 / 8);
+        assert!(s.is_aborted() && s.is_done());
+    }
+}
+
+/// A peer that takes what the kernel has is not aborted, even if that makes no room for more.
+#[test]
+fn a_reader_above_the_least_rate_is_not_stalled() {
+    let stall_max = Duration::from_secs(8);
+    let taken = |n: u64| Uptake { acknowledged: Some(n), pending: 1 };
+    let unread = |n: u64| Uptake { acknowledged: None, pending: n };
+    for (first, then, rate_min, is_aborted) in [
+        (taken(0), taken(800), 100, false),
+        (taken(0), taken(799), 100, true),
+        (taken(0), taken(1), 0, false),
+        (taken(5), taken(5), 0, true),
+        (unread(90), unread(80), 100, false),
+        (unread(90), unread(90), 0, true),
+        (taken(5), Uptake { acknowledged: Some(5), pending: 0 }, 100, false),
+    ] {
+        let (protocol, begin) = (Lines::default(), start());
+        let mut s = session(&protocol, Limits { stall_max, send_rate_min: rate_min, ..Limits::default() }, begin);
+        s.feed(&protocol, b"6\n", begin);
+        tick_stalled(&mut s, &protocol, begin, first);
+        tick_stalled(&mut s, &protocol, begin, then);
+        assert_eq!(s.is_aborted(), is_aborted, "{first:?} {then:?} {rate_min}");
+        if !is_aborted {
+            tick_stalled(&mut s, &protocol, begin, Uptake { pending: 1, ..then });
+            assert!(s.is_aborted() || then.pending != 1, "it takes nothing any more");
+        }
+    }
+}
+
+/// Bytes that could be written are not taken yet, and a request begins the time anew.
+#[test]
+fn only_input_begins_the_stall_limit_anew() {
+    for is_heard in [true, false] {
+        let (protocol, begin) = (Lines::default(), start());
+        let mut s = session(&protocol, Limits { stall_max: Duration::from_secs(8), ..Limits::default() }, begin);
+        s.feed(&protocol, b"6\n", begin);
+        let later = Now { instant: begin.instant + tick_stalled(&mut s, &protocol, begin, Uptake::none()), ..begin };
+        match is_heard {
+            true => s.feed(&protocol, b"6\n", later),
+            false => {
+                s.outbox.advance(1);
+                s.sent(later);
+            }
+        }
+        tick_stalled(&mut s, &protocol, begin, Uptake::none());
+        assert_eq!(s.is_aborted(), !is_heard);
+        assert_eq!(s.is_cut_off(), !is_heard);
+    }
 }
 
 /// After a lingering close, input is discarded until the peer closes or the time is up.
@@ -241,7 +302,7 @@ fn a_lingering_close_discards_input_for_a_bounded_time() {
         if peer_closes {
             s.end_of_input();
         } else {
-            s.tick(&protocol, Now { instant: s.deadline(&protocol).unwrap(), ..begin });
+            s.tick(&protocol, Now { instant: s.deadline(&protocol).unwrap(), ..begin }, Uptake::none);
         }
         assert_eq!((s.is_done(), &got[..]), (true, &b"x\n"[..]));
     }
@@ -304,7 +365,7 @@ fn quiet_connections_give_their_buffers_back() {
     s.feed(&protocol, b"00\n", begin);
     borrow_all(&mut s, &mut got, usize::MAX);
     let due = s.deadline(&protocol).expect("there is something to trim");
-    s.tick(&protocol, Now { instant: due, ..begin });
+    s.tick(&protocol, Now { instant: due, ..begin }, Uptake::none);
     assert_eq!((s.spare_capacity(), s.is_done()), (0, false));
 }
 
@@ -338,7 +399,7 @@ fn an_old_session_ends_after_a_reply_or_when_it_is_quiet() {
         assert!(!s.is_done() && drain(&mut s, &protocol, at(9_500)) == b"x\n");
         assert_eq!(s.deadline(&protocol), Some(at(10_000).instant));
         assert!(!s.is_past_age(at(9_999)) && s.is_past_age(at(10_000)));
-        s.tick(&protocol, at(10_000));
+        s.tick(&protocol, at(10_000), Uptake::none);
         assert!(!s.is_past_age(at(10_000)) && s.wants_read(), "half a second after its last reply it may still ask");
         if is_asked {
             s.feed(&protocol, b"2\n3", at(10_100));
@@ -346,7 +407,7 @@ fn an_old_session_ends_after_a_reply_or_when_it_is_quiet() {
             s.feed(&protocol, b"\n", at(10_200));
             assert_eq!(drain(&mut s, &protocol, at(10_200)), b"xx\nxxx\n");
         } else {
-            s.tick(&protocol, at(10_500));
+            s.tick(&protocol, at(10_500), Uptake::none);
         }
         assert!(!s.wants_read() && s.begin_lingering(at(10_500)), "{is_asked}");
     }

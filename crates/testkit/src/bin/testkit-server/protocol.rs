@@ -12,6 +12,7 @@
 //! | `largest-batch` | the most connections that one `on_ready` saw |
 //! | `thread` | the name of the thread that the protocol runs on |
 //! | `listener` | the number of the front end, the number of those of `--listen`, the bytes of receive and send buffer |
+//! | `peer` | the client's address |
 //! | `counts` | the connections that were accepted, were refused and are open |
 //! | `stream N` | the line and N bytes, 4096 of each letter in turn, made as there is room for them (`--streams`) |
 //! | `farewell` | empty; at the end of the input, `farewell` (`--streams`) |
@@ -30,7 +31,7 @@ use std::{
 
 use anyhow::Context;
 use bytes::Bytes;
-use proto::{BatchEntry, Flow, Now, Outbox, Peer, Protocol, Step};
+use proto::{BatchEntry, Flow, Now, Outbox, Peer, PeerAddress, Protocol, Step};
 use rustix::net::sockopt;
 use service::{Host, Statistics, Stop, Timeouts};
 
@@ -66,6 +67,7 @@ pub(crate) struct Conn {
     front_end: usize,
     receive_bytes: usize,
     send_bytes: usize,
+    peer: PeerAddress,
 }
 
 /// A parsed line.
@@ -77,6 +79,7 @@ enum Request<'a> {
     LargestBatch,
     Thread,
     Listener,
+    Peer,
     Counts,
     Stream(usize),
     Farewell,
@@ -101,6 +104,7 @@ impl<'a> Request<'a> {
             ("largest-batch", None, None) => Self::LargestBatch,
             ("thread", None, None) => Self::Thread,
             ("listener", None, None) => Self::Listener,
+            ("peer", None, None) => Self::Peer,
             ("counts", None, None) => Self::Counts,
             ("farewell", None, None) => Self::Farewell,
             ("stream", Some(len), None) => Self::Stream(len.parse().ok()?),
@@ -153,6 +157,7 @@ impl<const BATCH: usize, const STREAMS: bool> LineProtocol<BATCH, STREAMS> {
                 let Conn { front_end, receive_bytes, send_bytes, .. } = conn;
                 say(out, format!("{front_end} {} {receive_bytes} {send_bytes}\n", self.listen_front_ends));
             }
+            Some(Request::Peer) => say(out, format!("{}\n", conn.peer)),
             Some(Request::Counts) => {
                 let counts = self.statistics.counts();
                 say(out, format!("{} {} {}\n", counts.accepted, counts.refused, counts.open()));
@@ -216,6 +221,7 @@ impl<const BATCH: usize, const STREAMS: bool> Protocol for LineProtocol<BATCH, S
             streamed: Streamed::default(),
             has_farewell: false,
             front_end: peer.front_end,
+            peer: peer.address(),
             receive_bytes: sockopt::socket_recv_buffer_size(peer).unwrap_or(0),
             send_bytes: sockopt::socket_send_buffer_size(peer).unwrap_or(0),
         }
