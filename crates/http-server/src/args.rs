@@ -1,10 +1,11 @@
 //! Flags of the web server beside those that all servers share.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
+use anyhow::Context;
 use bytesize::ByteSize;
 use clap::Args;
-use web::{Settings, TreeArgs};
+use web::{Hosts, TreeArgs};
 
 use crate::{CacheLimits, Site, SiteOptions};
 
@@ -32,21 +33,27 @@ pub struct HttpArgs {
 }
 
 impl HttpArgs {
-    /// Opens what the flags name.
+    /// Opens the sites of all hosts; each has an equal share of the cache.
     ///
     /// # Errors
-    /// Those of [`Site::open`].
-    pub fn open_site(&self, settings: Arc<Settings>) -> io::Result<Site> {
-        Ok(Site::open(self.tree.root(), self.site_options())?.with_settings(settings))
+    /// Those of [`Site::open`] and [`Settings::new`].
+    pub fn open_hosts(&self) -> anyhow::Result<Hosts<Site>> {
+        Hosts::open(&self.tree.content, &self.tree.hosts.0, |_, content, settings, count| {
+            let root = content.root();
+            let site = Site::open(root, self.site_options(count));
+            let site = site.with_context(|| format!("cannot serve {}", root.display()))?;
+            anyhow::Ok(site.with_settings(Arc::clone(settings)))
+        })
     }
 
-    fn site_options(&self) -> SiteOptions {
+    fn site_options(&self, hosts: usize) -> SiteOptions {
+        let bytes = usize::try_from(self.cache_bytes.as_u64()).unwrap_or(usize::MAX);
         SiteOptions {
             revalidate: self.tree.revalidate,
             cache: CacheLimits {
-                entries: self.cache_entries,
-                bytes: usize::try_from(self.cache_bytes.as_u64()).unwrap_or(usize::MAX),
-                descriptors: self.cache_descriptors,
+                entries: self.cache_entries.div_ceil(hosts),
+                bytes: bytes.div_ceil(hosts),
+                descriptors: self.cache_descriptors / hosts,
             },
             cache_file_max: self.cache_file_max.as_u64(),
         }
@@ -70,7 +77,7 @@ mod tests {
     #[test]
     fn flags_and_library_have_the_same_defaults() {
         let flags = Flags::try_parse_from(["http-server"]).unwrap();
-        let (by_flags, by_default) = (flags.http.site_options(), SiteOptions::default());
+        let (by_flags, by_default) = (flags.http.site_options(1), SiteOptions::default());
         assert_eq!(format!("{by_flags:?}"), format!("{by_default:?}"));
         assert_eq!(flags.listen, None);
     }

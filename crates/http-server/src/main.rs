@@ -2,11 +2,10 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use anyhow::Context;
-use clap::Parser;
+use clap::{ArgMatches, Command, Parser};
 use http_server::{HttpArgs, HttpOptions, HttpServer, RequestMetrics};
-use service::{Cli, Host, ServiceArgs};
-use web::{Hosted, Hosts, Settings};
+use service::{Cli, Host, HostProblem, ServiceArgs};
+use web::VirtualHosts;
 
 const EXAMPLES: &str = "Examples:
   http-server                                            this directory on 127.0.0.1:8080
@@ -37,6 +36,18 @@ impl Cli for Options {
     fn default_addresses(&self) -> Vec<String> {
         self.http.tree.default_addresses::<Self>()
     }
+
+    fn host_command() -> Option<Command> {
+        Some(VirtualHosts::command())
+    }
+
+    fn set_hosts(&mut self, hosts: &[ArgMatches]) -> Result<(), HostProblem> {
+        self.http.tree.hosts.set(hosts)
+    }
+
+    fn check_start(&self) -> anyhow::Result<()> {
+        self.http.open_hosts().map(drop)
+    }
 }
 
 fn main() -> ExitCode {
@@ -44,15 +55,13 @@ fn main() -> ExitCode {
 }
 
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
-    let settings = Arc::new(Settings::new(&http.tree.content)?);
-    let site = http
-        .open_site(Arc::clone(&settings))
-        .with_context(|| format!("cannot serve {}", http.tree.root().display()))?;
-    let server = Arc::new(HttpServer::with_hosts(
-        Hosts::new(Arc::new(Hosted::new(site, settings))),
-        HttpOptions::from_host(&host),
-    ));
+    let server = Arc::new(HttpServer::with_hosts(http.open_hosts()?, HttpOptions::from_host(&host)));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
+    let reloaded = Arc::clone(&server);
+    host.reload_with(move |Options { http, .. }| {
+        reloaded.replace_hosts(http.open_hosts()?);
+        Ok(())
+    });
     host.serve(server, |addresses| {
         for address in addresses {
             service::advise(format_args!("try: {}", http.tree.example(address)));

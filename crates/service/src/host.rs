@@ -140,6 +140,25 @@ impl Host {
         self.shell.at_once(last);
     }
 
+    /// Does something at each SIGHUP, such as reading a configuration again: on a thread of its own, one run at a time,
+    /// and not during a drain. Hooks run in the order of their registration. An error is logged; the server goes on as
+    /// it was.
+    pub fn on_reload(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
+        self.shell.on_reload(hook);
+    }
+
+    /// Does something at each SIGUSR1: opening log files again that have been moved away. Otherwise like
+    /// [`Host::on_reload`], but during a drain, too.
+    pub fn on_reopen(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
+        self.shell.on_reopen(hook);
+    }
+
+    /// Has SIGHUP read the configuration again. `apply` is given what it says now, if it is valid, and takes over what
+    /// can change while the server runs. Where either fails, the old configuration stays, and the log says why.
+    pub fn reload_with<C: Cli + 'static>(&mut self, apply: impl FnMut(C) -> anyhow::Result<()> + Send + 'static) {
+        self.shell.reload_with(apply);
+    }
+
     /// Serves until a signal or a [`Stop`] drains the server and the last connection has closed; then it returns. It
     /// does not where connections outlast the drain timeout: the process exits, so [`Host::at_end`] is the place for
     /// what must not be missed. `ready` sees the addresses just before they are announced.

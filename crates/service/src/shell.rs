@@ -3,10 +3,12 @@
 use std::{fmt, path::PathBuf, sync::mpsc, time::Duration};
 
 use anyhow::Context;
-use sys::{listen::Address, signals::StopSignals};
+use sys::{listen::Address, signals::ServerSignals};
 
 use crate::{
     Program, ShellArgs,
+    config::{self, CommandLine, Effective},
+    hooks::SignalHooks,
     metrics::{BoundMetrics, Metrics, Registry},
     output,
     stopping::{AtEnd, AtOnce, Stop, Watch},
@@ -16,13 +18,16 @@ use crate::{
 pub struct Shell {
     args: ShellArgs,
     metrics: Option<Address>,
-    signals: StopSignals,
+    signals: ServerSignals,
     registry: Registry,
     stop: Stop,
     /// Hears of it when the server is to stop.
     stopped: mpsc::Receiver<()>,
     at_end: AtEnd,
     at_once: Vec<AtOnce>,
+    hooks: SignalHooks,
+    /// Command line and configuration, with which a reload begins.
+    configuration: Option<(CommandLine, Effective)>,
     /// Sockets' files, which go at the end.
     files: Vec<PathBuf>,
     /// Time between the drain timeout and the end of the process.
@@ -37,7 +42,7 @@ impl Shell {
             None => program.default_metrics().map(|address| address.parse()).transpose().context("metrics")?,
             said => said.clone(),
         };
-        let signals = StopSignals::block().context("cannot block signals")?;
+        let signals = ServerSignals::block().context("cannot block signals")?;
         if let Some(cpus) = &args.pin {
             cpus.pin_to_all().with_context(|| format!("cannot pin to processors {cpus}"))?;
         }
@@ -51,9 +56,24 @@ impl Shell {
             stopped,
             at_end: AtEnd::default(),
             at_once: Vec::new(),
+            hooks: SignalHooks::default(),
+            configuration: None,
             files: Vec::new(),
             margin: Duration::ZERO,
         })
+    }
+
+    pub(crate) fn set_configuration(&mut self, line: CommandLine, effective: Effective) {
+        self.configuration = Some((line, effective));
+    }
+
+    pub(crate) fn reload_with<P: Program + 'static>(
+        &mut self,
+        apply: impl FnMut(P) -> anyhow::Result<()> + Send + 'static,
+    ) {
+        if let Some((line, effective)) = self.configuration.take() {
+            self.on_reload(config::reload(line, effective, apply));
+        }
     }
 
     /// Registry of the server's metrics.
@@ -86,6 +106,16 @@ impl Shell {
         self.at_once.push(Box::new(last));
     }
 
+    /// See [`crate::Host::on_reload`].
+    pub fn on_reload(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
+        self.hooks.reload.push(Box::new(hook));
+    }
+
+    /// See [`crate::Host::on_reopen`].
+    pub fn on_reopen(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
+        self.hooks.reopen.push(Box::new(hook));
+    }
+
     pub(crate) fn remove_at_end(&mut self, files: Vec<PathBuf>) {
         self.files = files;
     }
@@ -104,7 +134,7 @@ impl Shell {
     ) -> anyhow::Result<()> {
         let (shutdown, at_end) = (self.stop.shutdown().clone(), self.at_end.clone());
         let drain_timeout = self.args.drain_timeout.saturating_add(self.margin);
-        let watch = Watch::new(self.stop, drain_timeout, self.files, self.at_end, self.at_once);
+        let watch = Watch::new(self.stop, drain_timeout, self.files, self.at_end, self.at_once, self.hooks);
         // Before anything is announced: a port that somebody else has is an error of the start.
         let metrics = self.metrics.as_ref().map(BoundMetrics::bind).transpose()?;
         watch.start(self.signals, self.stopped);

@@ -1,5 +1,5 @@
-//! SIGTERM, SIGINT and what the protocol asks for itself: drain at the first, stop at the second signal, and never
-//! later than the drain timeout.
+//! SIGTERM, SIGINT, SIGQUIT and what the protocol asks for itself: drain at the first, stop at the second signal, and
+//! never later than the drain timeout.
 
 use std::{
     fmt,
@@ -13,9 +13,15 @@ use std::{
 
 use drivers::{Registration, Shutdown};
 use parking_lot::Mutex;
-use sys::{listen::Address, signals::StopSignals};
+use sys::{
+    listen::Address,
+    signals::{Meaning, ServerSignal, ServerSignals},
+};
 
-use crate::output;
+use crate::{
+    hooks::{RunningHooks, SignalHooks},
+    output,
+};
 
 /// A signal that follows the first one sooner is the same wish: timeout(1) sends it to the process and to its group.
 const REPEAT_MIN: Duration = Duration::from_millis(100);
@@ -103,7 +109,7 @@ impl AtEnd {
     }
 }
 
-/// Sees to it that the server ends.
+/// Sees to it that the server ends, and obeys its other signals meanwhile.
 pub(crate) struct Watch {
     stop: Stop,
     drain_timeout: Duration,
@@ -111,6 +117,7 @@ pub(crate) struct Watch {
     files: Vec<PathBuf>,
     at_end: AtEnd,
     at_once: Vec<AtOnce>,
+    hooks: SignalHooks,
 }
 
 impl Watch {
@@ -120,25 +127,27 @@ impl Watch {
         files: Vec<PathBuf>,
         at_end: AtEnd,
         at_once: Vec<AtOnce>,
+        hooks: SignalHooks,
     ) -> Self {
-        Self { stop, drain_timeout, files, at_end, at_once }
+        Self { stop, drain_timeout, files, at_end, at_once, hooks }
     }
 
     /// Waits for signals, and for a drain to take too long, on threads of its own.
-    pub(crate) fn start(self, signals: StopSignals, stopped: mpsc::Receiver<()>) {
-        let Self { stop, drain_timeout, files, at_end, at_once } = self;
+    pub(crate) fn start(self, signals: ServerSignals, stopped: mpsc::Receiver<()>) {
+        let Self { stop, drain_timeout, files, at_end, at_once, hooks } = self;
         let late = files.clone();
         thread::spawn(move || {
             let Ok(()) = stopped.recv() else { return };
             thread::sleep(drain_timeout);
             at_end.run_and_exit(drain_timeout, &late);
         });
+        let running = hooks.start(stop.clone());
         thread::spawn(move || {
-            let Ok(signal) = signals.wait() else { return };
+            let Some(signal) = next_stop(&signals, &running) else { return };
             stop.drain(signal);
             let begun = Instant::now();
             let signal = loop {
-                let Ok(signal) = signals.wait() else { return };
+                let Some(signal) = next_stop(&signals, &running) else { return };
                 if begun.elapsed() >= REPEAT_MIN {
                     break signal;
                 }
@@ -147,6 +156,19 @@ impl Watch {
             at_once.into_iter().for_each(|last| last());
             remove_and_exit(&files, 1);
         });
+    }
+}
+
+/// Waits for a signal to stop, and obeys the others. `None`: there is no waiting for signals.
+fn next_stop(signals: &ServerSignals, hooks: &RunningHooks) -> Option<ServerSignal> {
+    loop {
+        let signal = signals.wait().ok()?;
+        match signal.meaning() {
+            Meaning::Stop => return Some(signal),
+            Meaning::Reload => hooks.reload(signal),
+            Meaning::Reopen => hooks.reopen(signal),
+            Meaning::Nothing => tracing::info!("{signal} ignored: it has no meaning to this server"),
+        }
     }
 }
 

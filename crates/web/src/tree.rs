@@ -2,7 +2,6 @@
 
 use std::{
     fs::File,
-    io,
     net::{Ipv4Addr, Ipv6Addr},
     path::Path,
     time::Duration,
@@ -15,7 +14,7 @@ use sys::{
     listen::Address,
 };
 
-use crate::{ContentArgs, NotFound, path};
+use crate::{ContentArgs, NotFound, VirtualHosts, path};
 
 /// Name of the file that is sent for a path with a slash at its end.
 const INDEX: &str = "index.html";
@@ -25,6 +24,10 @@ const INDEX: &str = "index.html";
 pub struct TreeArgs {
     #[command(flatten)]
     pub content: ContentArgs,
+
+    /// Other hosts than that of the command line; they come from the configuration file.
+    #[arg(skip)]
+    pub hosts: VirtualHosts,
 
     /// Short for --listen 127.0.0.1:PORT
     #[arg(short = 'p', long, value_name = "PORT", conflicts_with = "listen")]
@@ -36,17 +39,12 @@ pub struct TreeArgs {
 }
 
 impl TreeArgs {
-    /// Returns the directory to serve, by whichever argument it was named.
+    /// Returns the directory of the default host.
     pub fn root(&self) -> &Path {
-        self.content.root()
-    }
-
-    /// Opens the directory.
-    ///
-    /// # Errors
-    /// It cannot be opened as a directory.
-    pub fn open_root(&self) -> io::Result<Root> {
-        Ok(Root::open(self.root())?)
+        match &self.hosts.0[..] {
+            [first, ..] if !self.content.names_directory() => first.content.root(),
+            _ => self.content.root(),
+        }
     }
 
     /// Returns the [`Cli::default_addresses`] of a server with these flags.

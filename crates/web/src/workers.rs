@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_full_queue_refuses_jobs() {
         let (workers, held) = (Workers::start(1), std::sync::Arc::new(Barrier::new(2)));
-        let (begun, has_begun) = mpsc::channel();
+        let (begun, has_begun) = channel();
         let barrier = std::sync::Arc::clone(&held);
         let first = move || {
             begun.send(()).unwrap();
