@@ -36,13 +36,13 @@ impl HttpArgs {
     /// Opens the sites of all hosts; each has an equal share of the cache.
     ///
     /// # Errors
-    /// Those of [`Site::open`] and [`Settings::new`].
+    /// Those of [`web::ContentArgs::open_root`] and [`web::Settings::new`].
     pub fn open_hosts(&self) -> anyhow::Result<Hosts<Site>> {
         Hosts::open(&self.tree.content, &self.tree.hosts.0, |_, content, settings, count| {
-            let root = content.root();
-            let site = Site::open(root, self.site_options(count));
-            let site = site.with_context(|| format!("cannot serve {}", root.display()))?;
-            anyhow::Ok(site.with_settings(Arc::clone(settings)))
+            let root = content.open_root();
+            let root = root.with_context(|| format!("cannot serve {}", content.root().display()))?;
+            web::warn_of_missing(&root, &settings.content);
+            anyhow::Ok(Site::new(root, self.site_options(count)).with_settings(Arc::clone(settings)))
         })
     }
 

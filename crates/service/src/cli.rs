@@ -212,7 +212,12 @@ pub(crate) fn parse<C: Program>() -> (CommandLine, Loaded<C>) {
     let line = CommandLine { command, arguments: env::args_os().collect() };
     match line.load::<C>() {
         Ok(loaded) => (line, loaded),
-        Err(LoadError::Usage(error)) => usage::explain(error, &line.command, &line.arguments).exit(),
+        Err(LoadError::Usage(error)) => {
+            // Only a command that is built can name its arguments.
+            let mut command = line.command;
+            command.build();
+            usage::explain(error, &command, &line.arguments).exit()
+        }
         Err(LoadError::Check(why)) => C::command().error(ErrorKind::ArgumentConflict, why).exit(),
         Err(error @ (LoadError::Unreadable(..) | LoadError::Invalid(..))) => {
             error.to_string().lines().for_each(|line| output::to_stderr(format_args!("error: {line}")));

@@ -139,7 +139,8 @@ impl CommandLine {
         let matches = command.try_get_matches_from_mut(&self.arguments).map_err(LoadError::Usage)?;
         let mut program = P::from_arg_matches(&matches).map_err(LoadError::Usage)?;
         let top = file.map_or(&[][..], |file| &file.top.entries);
-        let mut effective = Effective { file: path.clone(), top: settings(&self.command, &matches, top), hosts: Vec::new() };
+        let mut effective =
+            Effective { file: path.clone(), top: settings(&self.command, &matches, top), hosts: Vec::new() };
         if let (Some(path), Some(file), Some(host)) = (path, file, host) {
             let invalid = |table: &Table, what: String| {
                 LoadError::Invalid(path.clone(), vec![Problem { position: table.position, what }])
@@ -284,7 +285,6 @@ fn conflict(command: &Command, one: &str, other: &str) -> bool {
     };
     excludes(one, other) || excludes(other, one)
 }
-
 
 #[cfg(test)]
 mod tests;

@@ -75,7 +75,8 @@ pub struct Hosted<S> {
 impl<S> Hosted<S> {
     /// Serves `site`, which was made with the same settings.
     pub fn new(site: S, settings: Arc<Settings>) -> Self {
-        Self { site, settings, pages: Pages::new() }
+        let pages = Pages::new(&settings.content.fields_for(None));
+        Self { site, settings, pages }
     }
 }
 
@@ -160,7 +161,8 @@ impl<S> Hosts<S> {
             Some(colon) if end == host.len() && !host.starts_with(b"[") => &host[..colon],
             _ => &host[..end],
         };
-        let name = str::from_utf8(name.strip_suffix(b".").unwrap_or(name)).ok().filter(|name| name.len() <= NAME_MAX)?;
+        let name =
+            str::from_utf8(name.strip_suffix(b".").unwrap_or(name)).ok().filter(|name| name.len() <= NAME_MAX)?;
         let name = name.to_ascii_lowercase();
         let dots = name.match_indices('.').map(|(at, _)| HostName::Below(name[at..].to_owned()));
         let below = dots.collect::<Vec<_>>();

@@ -206,7 +206,7 @@ impl<S: Site> Protocol for WebServer<S> {
         conn.upload = None;
         let mut responder =
             Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
-        responder.send_page(Status::RequestTimeout, Part::Whole, Connection::Close);
+        responder.send_status(Status::RequestTimeout, None, Part::Whole, Connection::Close);
         responder.tally.add_to(&self.totals);
         Flow::Linger
     }

@@ -63,10 +63,7 @@ fn run(jobs: &Receiver<Job>) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Barrier,
-        mpsc::{self, channel},
-    };
+    use std::sync::{Barrier, mpsc::channel};
 
     use super::*;
 

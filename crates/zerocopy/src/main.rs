@@ -1,17 +1,12 @@
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{collections::HashMap, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::{ArgMatches, Command, Parser};
 use service::{Cli, Dimension, Host, HostProblem, ScratchPipes, ServiceArgs};
 use sys::{beneath::Root, listen::Address, registered::Region};
-use web::{HostName, Hosts, HttpOptions, RequestMetrics, TreeArgs, VirtualHosts};
+use web::{ContentArgs, HostName, Hosts, HttpOptions, RequestMetrics, TreeArgs, VirtualHosts};
 use zerocopy::{
     Access, AccessRule, Cache, CacheMetrics, CachedSite, Strategy, StrategyChoice, ZerocopyArgs, ZerocopyServer,
     start_janitor,
@@ -39,6 +34,10 @@ impl Cli for Options {
     const NAME: &'static str = "zerocopy";
     const LISTEN: &'static str = "127.0.0.1:8081";
 
+    fn check(&self) -> Result<(), String> {
+        self.zerocopy.tree.check()
+    }
+
     fn service(&self) -> &ServiceArgs {
         &self.service
     }
@@ -61,7 +60,7 @@ impl Cli for Options {
 
     fn check_start(&self) -> anyhow::Result<()> {
         let tree = &self.zerocopy.tree;
-        Hosts::open(&tree.content, &tree.hosts.0, |_, content, _, _| open_root(content.root())).map(drop)
+        Hosts::open(&tree.content, &tree.hosts.0, |_, content, _, _| open_root(content)).map(drop)
     }
 
     fn descriptors_kept(&self) -> u64 {
@@ -90,7 +89,7 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     }
     let access = Access::new(args.admin_token.as_deref(), host.addresses());
     let admin = access.rule();
-    let cache = Cache::new(open_root(args.tree.root())?, Arc::default(), options, registered);
+    let cache = Cache::new(open_root(args.tree.default_content())?, Arc::default(), options, registered);
     let mut sites = Sites { model: CachedSite::new(Arc::new(cache), access), caches: HashMap::new() };
     let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::from_host(&host) };
     let server = Arc::new(ZerocopyServer::with_hosts(sites.open(&args.tree)?, http));
@@ -113,8 +112,8 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     })
 }
 
-fn open_root(directory: &Path) -> anyhow::Result<Root> {
-    Root::open(directory).with_context(|| format!("cannot serve {}", directory.display()))
+fn open_root(content: &ContentArgs) -> anyhow::Result<Root> {
+    content.open_root().with_context(|| format!("cannot serve {}", content.root().display()))
 }
 
 /// Maker of the sites of all hosts, at the start and at each reload.
@@ -130,7 +129,9 @@ impl Sites {
     fn open(&mut self, tree: &TreeArgs) -> anyhow::Result<Hosts<CachedSite>> {
         let mut caches = HashMap::new();
         let hosts = Hosts::open(&tree.content, &tree.hosts.0, |names, content, settings, _| {
-            let cache = self.model.cache().beside(open_root(content.root())?, Arc::clone(settings));
+            let root = open_root(content)?;
+            web::warn_of_missing(&root, &settings.content);
+            let cache = self.model.cache().beside(root, Arc::clone(settings));
             let (key, cache) = ((names.to_vec(), content.root().to_owned()), Arc::new(cache));
             if let Some(old) = self.caches.get(&key) {
                 cache.adopt_overlays(old);

@@ -212,5 +212,5 @@ fn an_invalid_file_leaves_the_old_configuration() {
     reload("root = \"@/b\"\nidle-timeout = \"77s\"", "only after a restart: idle-timeout = \"77s\"");
     assert!(server.stderr().contains("/b\""), "{}", server.stderr());
     assert_eq!(client.get("/").unwrap().body, b"b");
-    server.drain().unwrap();
+    assert!(server.stop().unwrap().success(), "{}", server.stderr());
 }
