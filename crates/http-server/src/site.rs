@@ -137,6 +137,10 @@ impl web::Site for Site {
         file.push_range(range, out);
     }
 
+    fn retire(&self) {
+        self.cache.remove_if(|_| true);
+    }
+
     fn on_upload(&self, upload: Infallible, _: Vec<u8>, _: Now) -> Response<'_> {
         match upload {}
     }

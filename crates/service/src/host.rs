@@ -175,6 +175,12 @@ impl Host {
         self.shell.on_reopen(hook);
     }
 
+    /// Has SIGHUP read the configuration again. `apply` is given what it says now, if it is valid, and takes over what
+    /// can change while the server runs. Where either fails, the old configuration stays, and the log says why.
+    pub fn reload_with<C: Cli + 'static>(&mut self, apply: impl FnMut(C) -> anyhow::Result<()> + Send + 'static) {
+        self.shell.reload_with(apply);
+    }
+
     /// Serves until a signal or a [`Stop`] drains the server and the last connection has closed; then it returns. It
     /// does not where connections outlast the drain timeout: the process exits, so [`Host::at_end`] is the place for
     /// what must not be missed. `ready` sees the addresses just before they are announced.

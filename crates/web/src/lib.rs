@@ -22,6 +22,7 @@ mod site;
 mod statistics;
 mod tree;
 mod upload;
+mod virtual_hosts;
 pub mod workers;
 
 pub use content::{
@@ -30,7 +31,7 @@ pub use content::{
 };
 pub use file_cache::Lookup;
 pub use heads::Heads;
-pub use hosts::{Hosted, Hosts};
+pub use hosts::{HostArgs, HostName, Hosted, Hosts};
 pub use media::{Charset, MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
 pub use options::HttpOptions;
@@ -39,3 +40,4 @@ pub use settings::{ContentArgs, Settings, SettingsError};
 pub use site::{NotFound, Response, Route, Site};
 pub use statistics::Statistics;
 pub use tree::{TreeArgs, curl_command, open, url, warn_of_missing};
+pub use virtual_hosts::VirtualHosts;

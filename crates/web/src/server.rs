@@ -47,6 +47,8 @@ pub struct Conn<S: Site> {
     head_started: Option<Instant>,
     /// Request whose body is arriving; boxed, since most connections never have one.
     upload: Option<Box<Upload<S::Upload>>>,
+    /// Number of the host that the upload is for.
+    upload_host: usize,
     /// The next response is the last.
     is_retiring: bool,
 }
@@ -86,12 +88,22 @@ impl<S: Site> WebServer<S> {
         let mut current = self.hosts.write();
         hosts.generation = current.generation + 1;
         self.generation.store(hosts.generation, Ordering::Release);
-        *current = Arc::new(hosts);
+        let old = std::mem::replace(&mut *current, Arc::new(hosts));
+        drop(current);
+        // An idle connection keeps the old hosts until its next request, but not what they hold.
+        old.all().iter().for_each(|host| host.site.retire());
     }
 
     /// Returns the state of a connection that has sent nothing yet.
     pub fn new_connection(&self) -> Conn<S> {
-        Conn { hosts: self.hosts(), head: HeadParser::default(), head_started: None, upload: None, is_retiring: false }
+        Conn {
+            hosts: self.hosts(),
+            head: HeadParser::default(),
+            head_started: None,
+            upload: None,
+            upload_host: 0,
+            is_retiring: false,
+        }
     }
 
     /// Takes over the hosts that a reload has made. An upload ends on the host that it began on.
@@ -121,7 +133,7 @@ impl<S: Site> Protocol for WebServer<S> {
         }
         let mut responder =
             Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
-        let mut flow = Flow::Open;
+        let (mut flow, mut host) = (Flow::Open, 0);
         while flow == Flow::Open && !responder.out.is_full() {
             if let Some(upload) = &mut conn.upload {
                 match upload.feed(&input[consumed..]) {
@@ -134,6 +146,7 @@ impl<S: Site> Protocol for WebServer<S> {
                 if !upload.is_complete() {
                     break;
                 }
+                responder.host = conn.hosts.get(conn.upload_host);
                 flow = conn
                     .upload
                     .take()
@@ -147,11 +160,15 @@ impl<S: Site> Protocol for WebServer<S> {
                     request.should_keep_alive &= !conn.is_retiring;
                     consumed += request.head_len;
                     conn.head_started = None;
+                    if conn.hosts.has_names() {
+                        host = conn.hosts.select(rest, &request);
+                        responder.host = conn.hosts.get(host);
+                    }
                     match responder.handle_request(&request, input.len() - consumed) {
                         // It has not asked for the end, and may be sending its next request.
                         Next::Flow(Flow::Close) if conn.is_retiring => flow = Flow::Linger,
                         Next::Flow(next) => flow = next,
-                        Next::Upload(upload) => conn.upload = Some(upload),
+                        Next::Upload(upload) => (conn.upload, conn.upload_host) = (Some(upload), host),
                     }
                 }
                 Ok(None) => {

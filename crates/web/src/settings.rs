@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Flags that say what a virtual host shows; those of the command line hold for all hosts that do not say otherwise.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct ContentArgs {
     /// Directory to serve [default: the current one]
     #[arg(value_name = "DIR", conflicts_with = "root")]
@@ -101,6 +101,11 @@ impl ContentArgs {
     /// Returns the directory to serve, by whichever argument it was named.
     pub fn root(&self) -> &Path {
         self.directory.as_deref().or(self.root.as_deref()).unwrap_or_else(|| Path::new("."))
+    }
+
+    /// True if an argument names the directory.
+    pub fn names_directory(&self) -> bool {
+        self.directory.is_some() || self.root.is_some()
     }
 }
 

@@ -65,6 +65,9 @@ pub trait Site: Send + Sync + 'static {
     /// Answers a request whose body has arrived.
     fn on_upload(&self, upload: Self::Upload, body: Vec<u8>, now: Now) -> Response<'_>;
 
+    /// Releases what is kept for requests to come: a reload has put other sites in the place of this one.
+    fn retire(&self) {}
+
     /// Notes that requests of one connection have been answered, which were read at `now`. Their responses are queued, and
     /// nothing of them has been sent.
     fn on_responses(&self, responses: u64, now: Now) {

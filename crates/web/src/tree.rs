@@ -2,7 +2,6 @@
 
 use std::{
     fs::File,
-    io,
     net::{Ipv4Addr, Ipv6Addr},
     path::Path,
     time::Duration,
@@ -16,13 +15,17 @@ use sys::{
 };
 use wire::http1::Status;
 
-use crate::{Content, ContentArgs, IndexName, NotFound, path};
+use crate::{Content, ContentArgs, IndexName, NotFound, VirtualHosts, path};
 
 /// Flags that say what is served, and where; those of one virtual host are in [`ContentArgs`].
 #[derive(Clone, Debug, Args)]
 pub struct TreeArgs {
     #[command(flatten)]
     pub content: ContentArgs,
+
+    /// Other hosts than that of the command line; they come from the configuration file.
+    #[arg(skip)]
+    pub hosts: VirtualHosts,
 
     /// Short for --listen 127.0.0.1:PORT
     #[arg(short = 'p', long, value_name = "PORT", conflicts_with = "listen")]
@@ -34,17 +37,29 @@ pub struct TreeArgs {
 }
 
 impl TreeArgs {
-    /// Returns the directory to serve, by whichever argument it was named.
+    /// Returns the directory of the default host.
     pub fn root(&self) -> &Path {
-        self.content.root()
+        self.default_content().root()
     }
 
-    /// Opens the directory.
+    /// Returns the content of the default host.
+    pub fn default_content(&self) -> &ContentArgs {
+        match &self.hosts.0[..] {
+            [first, ..] if !self.content.names_directory() => &first.content,
+            _ => &self.content,
+        }
+    }
+
+    /// Checks flags that are right each for itself, of all hosts.
     ///
     /// # Errors
-    /// It cannot be opened as a directory.
-    pub fn open_root(&self) -> io::Result<Root> {
-        self.content.open_root()
+    /// The message says what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        self.content.check()?;
+        self.hosts.0.iter().try_for_each(|host| {
+            let name = host.names.first().map_or_else(String::new, ToString::to_string);
+            host.content.check().map_err(|why| format!("host {name}: {why}"))
+        })
     }
 
     /// Returns the [`Cli::default_addresses`] of a server with these flags.
@@ -62,10 +77,10 @@ impl TreeArgs {
             let path = self.root().join(name);
             path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) && File::open(path).is_ok()
         };
-        if self.content.index.iter().any(|name| is_served(name.as_str())) {
+        if self.default_content().index.iter().any(|name| is_served(name.as_str())) {
             return curl_command(address, "/");
         }
-        let index = self.content.index.first().map_or("index", IndexName::as_str);
+        let index = self.default_content().index.first().map_or("index", IndexName::as_str);
         let mut names = names(self.root());
         names.sort_unstable();
         match names.iter().find(|name| is_plain(name) && is_served(name)) {

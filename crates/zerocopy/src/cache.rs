@@ -160,6 +160,37 @@ impl Cache {
         }
     }
 
+    /// Makes an empty cache of another directory, or of the same one with other settings, which shares the budgets and
+    /// the statistics of this one.
+    #[must_use]
+    pub fn beside(&self, root: Root, settings: Arc<Settings>) -> Self {
+        let limits = CacheLimits { entries: self.options.entries, bytes: usize::MAX, descriptors: usize::MAX };
+        Self {
+            options: self.options,
+            resources: Arc::clone(&self.resources),
+            paths: PathCache::new(root, &limits, self.options.revalidate),
+            settings,
+            files: Mutex::default(),
+            overlay_bytes: self.overlay_bytes.clone(),
+            overlays: self.overlays.clone(),
+            overlays_made: AtomicU64::new(self.overlays_made.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Takes over the resources that have been added to `old`: a reload keeps them.
+    pub fn adopt_overlays(&self, old: &Self) {
+        for entry in old.paths.entries().iter().filter(|entry| entry.is_pinned()) {
+            let path = CachedPath::new(Arc::clone(&entry.body().file));
+            self.paths.replace_pinned(PathEntry::pinned(entry.path(), path, entry.used_ns()));
+        }
+    }
+
+    /// Forgets all files: others are served from now on.
+    pub(crate) fn clear(&self) {
+        self.paths.remove_if(|_| true);
+        self.files.lock().clear();
+    }
+
     /// Shows `send` the file that `path` means, as it was at most the revalidation interval ago.
     ///
     /// `path` is a request's, and `encoded` is true when it contains escapes. A path that needs no normalising is its own

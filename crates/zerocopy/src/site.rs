@@ -39,6 +39,12 @@ impl CachedSite {
         Self { cache, access, webui: WebUi::new(), started: Instant::now() }
     }
 
+    /// Makes the site of another cache, with the same rules of access.
+    #[must_use]
+    pub fn beside(&self, cache: Arc<Cache>) -> Self {
+        Self { cache, access: self.access.clone(), webui: WebUi::new(), started: self.started }
+    }
+
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
@@ -103,6 +109,10 @@ impl Site for CachedSite {
         };
         let uri = String::from_utf8_lossy(&upload.path);
         json(status, &serde_json::json!({ "added": uri, "size": body.len(), "replaced": replaced }))
+    }
+
+    fn retire(&self) {
+        self.cache.clear();
     }
 
     #[inline]
