@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use proto::{Flow, Now, Outbox};
 use wire::http1::{
     Body, Connection, Method, Part, PreparedResponse, Refusal, Request, Status, Target, Version,
+    coding::Coding,
     conditional::{self, Precondition},
 };
 
 use crate::{
-    NotFound, Response, Route, Site, WebServer,
+    Choice, Found, Lookup, NotFound, Response, Route, Site, WebServer,
     hosts::Hosted,
     page,
     statistics::Tally,
@@ -27,6 +28,9 @@ pub(crate) struct Responder<'a, S> {
     pub(crate) now: Now,
     pub(crate) out: &'a mut Outbox,
     pub(crate) tally: Tally,
+    /// Lookup of the next request before it waited for a representation; a request waits once, and then takes what there
+    /// is.
+    pub(crate) waited: Option<Lookup>,
 }
 
 /// Step that follows a request's head.
@@ -35,6 +39,18 @@ pub(crate) enum Next<S: Site> {
     Flow(Flow),
     /// The body has to arrive first.
     Upload(Box<Upload<S::Upload>>),
+    /// The representation that the request wants is being made: the request is to be read again once the promise that has
+    /// been queued is fulfilled.
+    Wait(Lookup),
+}
+
+/// Outcome of showing a file to its request.
+enum Shown {
+    Sent,
+    /// This representation has to be made first.
+    Make(Coding),
+    /// There is none that could be sent.
+    Nothing,
 }
 
 impl<S: Site> Responder<'_, S> {
@@ -58,7 +74,9 @@ impl<S: Site> Responder<'_, S> {
         let connection = connection(request);
         match (request.method, request.target) {
             (Method::Get | Method::Head, Target::Path { path, is_encoded, .. }) => {
-                self.handle_file(request, path, is_encoded, part, connection);
+                if let Some(lookup) = self.handle_file(request, path, is_encoded, part, connection) {
+                    return Next::Wait(lookup);
+                }
             }
             (Method::Options, _) => self.send_page(Status::NoContent, part, connection),
             (Method::Unknown, _) => self.send_page(Status::NotImplemented, part, connection),
@@ -67,12 +85,75 @@ impl<S: Site> Responder<'_, S> {
         Next::Flow(flow(request, connection, unread))
     }
 
+    /// Returns the lookup if the representation has to be waited for.
     #[inline(always)]
-    fn handle_file(&mut self, request: &Request<'_>, path: &[u8], encoded: bool, part: Part, connection: Connection) {
+    fn handle_file(
+        &mut self,
+        request: &Request<'_>,
+        path: &[u8],
+        encoded: bool,
+        part: Part,
+        connection: Connection,
+    ) -> Option<Lookup> {
         let Self { host, now, .. } = *self;
-        let send = |file: &S::File| self.send_file(file, request, part, connection);
-        match host.site.with_file(path, encoded, now, send) {
-            Ok(((), lookup)) => self.tally.lookup(lookup),
+        let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
+        match host.site.with_file(path, encoded, now, show) {
+            Ok((Shown::Sent, lookup)) => self.record_lookup(lookup),
+            Ok((Shown::Make(coding), lookup)) => {
+                if self.prepare(coding, lookup, path) {
+                    return Some(lookup);
+                }
+                self.send_what_there_is(request, path, part, connection);
+            }
+            Ok((Shown::Nothing, _)) => self.send_page(Status::NotFound, part, connection),
+            Err(not_found) => self.send_not_found(not_found, request, part, connection),
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn record_lookup(&mut self, lookup: Lookup) {
+        let lookup = self.waited.take().unwrap_or(lookup);
+        self.tally.lookup(lookup);
+        self.host.site.on_lookup(lookup);
+    }
+
+    #[inline(always)]
+    fn show_file(
+        &mut self,
+        found: &Found<'_, S::File>,
+        request: &Request<'_>,
+        part: Part,
+        connection: Connection,
+    ) -> Shown {
+        let file = match found.variants {
+            None => found.file,
+            Some(variants) => match variants.choose(request, self.waited.is_none()) {
+                Choice::Stored(None) => found.file,
+                Choice::Stored(Some(file)) => file,
+                Choice::Make(coding) => return Shown::Make(coding),
+                Choice::Nothing => return Shown::Nothing,
+            },
+        };
+        self.send_file(file, request, part, connection);
+        Shown::Sent
+    }
+
+    /// Has a representation made. Returns false where there is no room to wait for it.
+    #[cold]
+    fn prepare(&mut self, coding: Coding, lookup: Lookup, path: &[u8]) -> bool {
+        let Self { host, now, .. } = *self;
+        self.waited = Some(lookup);
+        host.site.prepare(path, coding, now, || self.out.defer())
+    }
+
+    #[cold]
+    fn send_what_there_is(&mut self, request: &Request<'_>, path: &[u8], part: Part, connection: Connection) {
+        let Self { host, now, .. } = *self;
+        let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
+        match host.site.with_file(path, true, now, show) {
+            Ok((Shown::Sent, lookup)) => self.record_lookup(lookup),
+            Ok((Shown::Make(_) | Shown::Nothing, _)) => self.send_page(Status::ServiceUnavailable, part, connection),
             Err(not_found) => self.send_not_found(not_found, request, part, connection),
         }
     }

@@ -17,7 +17,7 @@ use proto::{Flow, Now, Outbox, Peer, Protocol, Step};
 use wire::http1::{Connection, HeadParser, Part, Status, empty_lines_len};
 
 use crate::{
-    HttpOptions, Settings, Site, Statistics,
+    HttpOptions, Lookup, Settings, Site, Statistics,
     hosts::{Hosted, Hosts},
     page,
     responder::{Next, Responder},
@@ -49,6 +49,16 @@ pub struct Conn<S: Site> {
     upload: Option<Box<Upload<S::Upload>>>,
     /// The next response is the last.
     is_retiring: bool,
+    preparation: Preparation,
+}
+
+/// State of the representation that the next request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Preparation {
+    /// Nothing is known about the next request.
+    Unknown,
+    /// It is being made, and the request waits.
+    Awaited(Lookup),
 }
 
 impl<S: Site> fmt::Debug for Conn<S> {
@@ -106,7 +116,14 @@ impl<S: Site> Protocol for WebServer<S> {
     type Conn = Conn<S>;
 
     fn open(&self, _: Peer<'_>, _: Now) -> Self::Conn {
-        Conn { hosts: self.hosts(), head: HeadParser::default(), head_started: None, upload: None, is_retiring: false }
+        Conn {
+            hosts: self.hosts(),
+            head: HeadParser::default(),
+            head_started: None,
+            upload: None,
+            is_retiring: false,
+            preparation: Preparation::Unknown,
+        }
     }
 
     fn on_input(&self, conn: &mut Self::Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
@@ -114,8 +131,22 @@ impl<S: Site> Protocol for WebServer<S> {
         if conn.hosts.generation != self.generation.load(Ordering::Acquire) {
             self.refresh(conn);
         }
-        let mut responder =
-            Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
+        let mut responder = Responder {
+            server: self,
+            host: conn.hosts.default_host(),
+            now,
+            out,
+            tally: Tally::default(),
+            waited: None,
+        };
+        if let Preparation::Awaited(lookup) = conn.preparation {
+            if responder.out.has_pending_replies() {
+                return Step::open(0);
+            }
+            // Whatever has become of it: a request waits once.
+            conn.preparation = Preparation::Unknown;
+            responder.waited = Some(lookup);
+        }
         let mut flow = Flow::Open;
         while flow == Flow::Open && !responder.out.is_full() {
             if let Some(upload) = &mut conn.upload {
@@ -147,6 +178,11 @@ impl<S: Site> Protocol for WebServer<S> {
                         Next::Flow(Flow::Close) if conn.is_retiring => flow = Flow::Linger,
                         Next::Flow(next) => flow = next,
                         Next::Upload(upload) => conn.upload = Some(upload),
+                        Next::Wait(lookup) => {
+                            consumed -= request.head_len;
+                            conn.preparation = Preparation::Awaited(lookup);
+                            break;
+                        }
                     }
                 }
                 Ok(None) => {
@@ -182,8 +218,14 @@ impl<S: Site> Protocol for WebServer<S> {
             return Flow::Close;
         }
         conn.upload = None;
-        let mut responder =
-            Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
+        let mut responder = Responder {
+            server: self,
+            host: conn.hosts.default_host(),
+            now,
+            out,
+            tally: Tally::default(),
+            waited: None,
+        };
         responder.send_page(Status::RequestTimeout, Part::Whole, Connection::Close);
         responder.tally.add_to(&self.totals);
         Flow::Linger

@@ -24,6 +24,14 @@ pub struct ContentArgs {
     /// Media types by extension, in the format of mime.types; they take precedence over the built-in ones
     #[arg(long, value_name = "FILE")]
     pub mime_file: Option<PathBuf>,
+
+    /// Send FILE.br, FILE.zst or FILE.gz in place of FILE to clients that accept it
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = service::on_or_off, action = clap::ArgAction::Set)]
+    pub precompressed: bool,
+
+    /// Compress text for clients that accept it, once for each file and coding, and keep the result in the cache
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = service::on_or_off, action = clap::ArgAction::Set)]
+    pub compress: bool,
 }
 
 impl ContentArgs {
@@ -37,6 +45,22 @@ impl ContentArgs {
 #[derive(Debug, Default)]
 pub struct Settings {
     pub media_types: MediaTypes,
+    pub codings: ContentCodings,
+}
+
+/// Content codings of a host's responses.
+#[derive(Clone, Copy, Debug)]
+pub struct ContentCodings {
+    /// Compressed siblings are sent in place of their originals.
+    pub precompressed: bool,
+    /// What profits is compressed.
+    pub compress: bool,
+}
+
+impl Default for ContentCodings {
+    fn default() -> Self {
+        Self { precompressed: true, compress: true }
+    }
 }
 
 impl Settings {
@@ -46,7 +70,8 @@ impl Settings {
     /// See [`SettingsError`].
     pub fn new(args: &ContentArgs) -> Result<Self, SettingsError> {
         let media_types = args.mime_file.as_deref().map_or_else(|| Ok(MediaTypes::default()), MediaTypes::read)?;
-        Ok(Self { media_types })
+        let codings = ContentCodings { precompressed: args.precompressed, compress: args.compress };
+        Ok(Self { media_types, codings })
     }
 }
 

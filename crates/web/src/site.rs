@@ -2,11 +2,11 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use proto::{Now, Outbox};
+use proto::{Now, Outbox, Promise};
 use sys::beneath::OpenError;
-use wire::http1::{Connection, PreparedResponse, Request, Status};
+use wire::http1::{Connection, PreparedResponse, Request, Status, coding::Coding};
 
-use crate::{Heads, Lookup, path::PathError};
+use crate::{Found, Heads, Lookup, path::PathError};
 
 /// Files found by path, and the resources of the server's own.
 pub trait Site: Send + Sync + 'static {
@@ -17,7 +17,7 @@ pub trait Site: Send + Sync + 'static {
     /// no bodies.
     type Upload: Send + 'static;
 
-    /// Shows `send` the file that `path` means.
+    /// Shows `send` what `path` leads to.
     ///
     /// `path` is a request's, neither decoded nor normalised. `encoded` is true when it contains escapes; see
     /// [`crate::path::normalise`]. `send` is called at most once.
@@ -29,8 +29,16 @@ pub trait Site: Send + Sync + 'static {
         path: &[u8],
         encoded: bool,
         now: Now,
-        send: impl FnMut(&Self::File) -> R,
+        send: impl FnMut(Found<'_, Self::File>) -> R,
     ) -> Result<(R, Lookup), NotFound>;
+
+    /// Begins to make a representation of what `path` leads to, one of those that its variants say can be made. The promise
+    /// that `defer` makes is fulfilled, with nothing, once it is there or has turned out not to be worth it. Returns false
+    /// if nothing has begun; then `defer` has not been called.
+    fn prepare(&self, path: &[u8], coding: Coding, now: Now, defer: impl FnOnce() -> Promise) -> bool {
+        let _ = (path, coding, now, defer);
+        false
+    }
 
     /// Returns the heads of the file's responses.
     fn heads(file: &Self::File) -> &Heads;
@@ -50,6 +58,12 @@ pub trait Site: Send + Sync + 'static {
 
     /// Answers a request whose body has arrived.
     fn on_upload(&self, upload: Self::Upload, body: Vec<u8>, now: Now) -> Response<'_>;
+
+    /// Notes where the file came from that a request has been answered with.
+    #[inline]
+    fn on_lookup(&self, lookup: Lookup) {
+        let _ = lookup;
+    }
 
     /// Notes that requests of one connection have been answered, which were read at `now`. Their responses are queued, and
     /// nothing of them has been sent.

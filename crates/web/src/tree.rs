@@ -15,7 +15,7 @@ use sys::{
     listen::Address,
 };
 
-use crate::{ContentArgs, NotFound, path};
+use crate::{ContentArgs, NotFound, Sources, path, variants::open_sources};
 
 /// Name of the file that is sent for a path with a slash at its end.
 const INDEX: &str = "index.html";
@@ -107,14 +107,31 @@ pub fn curl_command(address: &Address, path: &str) -> String {
 /// See [`NotFound`].
 pub fn open(root: &Root, normal: &[u8]) -> Result<(Vec<u8>, Opened), NotFound> {
     let is_directory = normal.ends_with(b"/");
-    let mut relative = normal.strip_prefix(b"/").unwrap_or(normal).to_vec();
-    if is_directory {
-        relative.extend_from_slice(INDEX.as_bytes());
-    }
+    let relative = relative(normal);
     match root.open_file(&relative) {
         Err(OpenError::Directory) if !is_directory => Err(NotFound::MovedTo(path::encode(&[normal, b"/"].concat()))),
         outcome => Ok((relative, outcome?)),
     }
+}
+
+/// Opens the representations of what a normal path means: see [`open`] and [`open_sources`].
+///
+/// # Errors
+/// See [`NotFound`].
+pub fn open_variants(root: &Root, normal: &[u8], precompressed: bool, unix: Duration) -> Result<Sources, NotFound> {
+    let (relative, original) = match open(root, normal) {
+        Ok((relative, opened)) => (relative, Ok(opened)),
+        Err(error) => (relative(normal), Err(error)),
+    };
+    open_sources(root, relative, original, precompressed, unix)
+}
+
+fn relative(normal: &[u8]) -> Vec<u8> {
+    let mut relative = normal.strip_prefix(b"/").unwrap_or(normal).to_vec();
+    if normal.ends_with(b"/") {
+        relative.extend_from_slice(INDEX.as_bytes());
+    }
+    relative
 }
 
 #[cfg(test)]

@@ -74,28 +74,25 @@ impl CachedFile {
     /// `reserved` is its share of the budgets.
     pub(crate) fn new(
         opened: Opened,
-        media_type: &str,
+        heads: Heads,
         strategy: Strategy,
         reserved: Reservations,
         resources: &Arc<Resources>,
         unix: Duration,
     ) -> Self {
-        let heads = Heads::new(&opened.metadata, media_type, b"", unix);
         let state = FileState::new(opened.metadata, unix);
         Self::with_strategy(opened.file, state, heads, strategy, reserved, resources, unix)
     }
 
-    /// Prepares a file that nobody can change any more. Its entity tag is that of a file modified at `modified_ns`.
+    /// Prepares a file that nobody can change any more.
     pub(crate) fn sealed(
         opened: Opened,
-        modified_ns: i64,
-        media_type: &str,
+        heads: Heads,
         strategy: Strategy,
         reserved: Reservations,
         resources: &Arc<Resources>,
         unix: Duration,
     ) -> Self {
-        let heads = Heads::new(&Metadata { modified_ns, ..opened.metadata }, media_type, b"", unix);
         let state = FileState { metadata: opened.metadata, is_settled: true };
         Self::with_strategy(opened.file, state, heads, strategy, reserved, resources, unix)
     }
@@ -185,6 +182,10 @@ impl CachedFile {
         move |out| {
             self.heads.ok.push(Part::Head, connection, unix, out);
         }
+    }
+
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        &self.file
     }
 
     pub(crate) fn heads(&self) -> &Heads {

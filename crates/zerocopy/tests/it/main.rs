@@ -11,6 +11,8 @@ mod cache;
 #[cfg(test)]
 mod clients;
 #[cfg(test)]
+mod codings;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod setup;

@@ -2,6 +2,7 @@
 
 mod change;
 mod clients;
+mod codings;
 mod crowds;
 mod lifecycle;
 mod nginx;
