@@ -28,9 +28,8 @@ pub(crate) struct Responder<'a, S> {
     pub(crate) now: Now,
     pub(crate) out: &'a mut Outbox,
     pub(crate) tally: Tally,
-    /// Lookup of the next request before it waited for a representation; a request waits once, and then takes what there
-    /// is.
-    pub(crate) waited: Option<Lookup>,
+    /// Waiting that the next request has done for a representation.
+    pub(crate) waited: Option<Waited>,
 }
 
 /// Step that follows a request's head.
@@ -41,8 +40,20 @@ pub(crate) enum Next<S: Site> {
     Upload(Box<Upload<S::Upload>>),
     /// The representation that the request wants is being made: the request is to be read again once the promise that has
     /// been queued is fulfilled.
-    Wait(Lookup),
+    Wait(Waited),
 }
+
+/// Waiting that a request has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waited {
+    /// First lookup: the one that counts.
+    lookup: Lookup,
+    times: u8,
+}
+
+/// Number of times that a request waits, then it takes what there is. Once is enough unless the file was loaded anew
+/// meanwhile, or what was made has left the cache already.
+const WAITS_MAX: u8 = 3;
 
 /// Outcome of showing a file to its request.
 enum Shown {
@@ -74,8 +85,8 @@ impl<S: Site> Responder<'_, S> {
         let connection = connection(request);
         match (request.method, request.target) {
             (Method::Get | Method::Head, Target::Path { path, is_encoded, .. }) => {
-                if let Some(lookup) = self.handle_file(request, path, is_encoded, part, connection) {
-                    return Next::Wait(lookup);
+                if let Some(waited) = self.handle_file(request, path, is_encoded, part, connection) {
+                    return Next::Wait(waited);
                 }
             }
             (Method::Options, _) => self.send_page(Status::NoContent, part, connection),
@@ -85,7 +96,7 @@ impl<S: Site> Responder<'_, S> {
         Next::Flow(flow(request, connection, unread))
     }
 
-    /// Returns the lookup if the representation has to be waited for.
+    /// Returns how long it has waited if the representation has to be waited for.
     #[inline(always)]
     fn handle_file(
         &mut self,
@@ -94,14 +105,14 @@ impl<S: Site> Responder<'_, S> {
         encoded: bool,
         part: Part,
         connection: Connection,
-    ) -> Option<Lookup> {
+    ) -> Option<Waited> {
         let Self { host, now, .. } = *self;
         let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
         match host.site.with_file(path, encoded, now, show) {
             Ok((Shown::Sent, lookup)) => self.record_lookup(lookup),
             Ok((Shown::Make(coding), lookup)) => {
-                if self.prepare(coding, lookup, path) {
-                    return Some(lookup);
+                if let Some(waited) = self.prepare(coding, lookup, path) {
+                    return Some(waited);
                 }
                 self.send_what_there_is(request, path, part, connection);
             }
@@ -113,7 +124,7 @@ impl<S: Site> Responder<'_, S> {
 
     #[inline(always)]
     fn record_lookup(&mut self, lookup: Lookup) {
-        let lookup = self.waited.take().unwrap_or(lookup);
+        let lookup = self.waited.take().map_or(lookup, |waited| waited.lookup);
         self.tally.lookup(lookup);
         self.host.site.on_lookup(lookup);
     }
@@ -128,7 +139,7 @@ impl<S: Site> Responder<'_, S> {
     ) -> Shown {
         let file = match found.variants {
             None => found.file,
-            Some(variants) => match variants.choose(request, self.waited.is_none()) {
+            Some(variants) => match variants.choose(request, self.waited.is_none_or(|waited| waited.times < WAITS_MAX)) {
                 Choice::Stored(None) => found.file,
                 Choice::Stored(Some(file)) => file,
                 Choice::Make(coding) => return Shown::Make(coding),
@@ -139,12 +150,14 @@ impl<S: Site> Responder<'_, S> {
         Shown::Sent
     }
 
-    /// Has a representation made. Returns false where there is no room to wait for it.
+    /// Has a representation made. Returns `None` where there is no room to wait for it.
     #[cold]
-    fn prepare(&mut self, coding: Coding, lookup: Lookup, path: &[u8]) -> bool {
+    fn prepare(&mut self, coding: Coding, lookup: Lookup, path: &[u8]) -> Option<Waited> {
         let Self { host, now, .. } = *self;
-        self.waited = Some(lookup);
-        host.site.prepare(path, coding, now, || self.out.defer())
+        let before = self.waited.unwrap_or(Waited { lookup, times: 0 });
+        self.waited = Some(Waited { times: WAITS_MAX, ..before });
+        let is_deferred = host.site.prepare(path, coding, now, || self.out.defer());
+        is_deferred.then_some(Waited { times: before.times + 1, ..before })
     }
 
     #[cold]

@@ -17,10 +17,10 @@ use proto::{Flow, Now, Outbox, Peer, Protocol, Step};
 use wire::http1::{Connection, HeadParser, Part, Status, empty_lines_len};
 
 use crate::{
-    HttpOptions, Lookup, Settings, Site, Statistics,
+    HttpOptions, Settings, Site, Statistics,
     hosts::{Hosted, Hosts},
     page,
-    responder::{Next, Responder},
+    responder::{Next, Responder, Waited},
     statistics::{Tally, Totals},
     upload::Upload,
 };
@@ -58,7 +58,7 @@ enum Preparation {
     /// Nothing is known about the next request.
     Unknown,
     /// It is being made, and the request waits.
-    Awaited(Lookup),
+    Awaited(Waited),
 }
 
 impl<S: Site> fmt::Debug for Conn<S> {
@@ -139,13 +139,12 @@ impl<S: Site> Protocol for WebServer<S> {
             tally: Tally::default(),
             waited: None,
         };
-        if let Preparation::Awaited(lookup) = conn.preparation {
+        if let Preparation::Awaited(waited) = conn.preparation {
             if responder.out.has_pending_replies() {
                 return Step::open(0);
             }
-            // Whatever has become of it: a request waits once.
             conn.preparation = Preparation::Unknown;
-            responder.waited = Some(lookup);
+            responder.waited = Some(waited);
         }
         let mut flow = Flow::Open;
         while flow == Flow::Open && !responder.out.is_full() {
@@ -178,9 +177,9 @@ impl<S: Site> Protocol for WebServer<S> {
                         Next::Flow(Flow::Close) if conn.is_retiring => flow = Flow::Linger,
                         Next::Flow(next) => flow = next,
                         Next::Upload(upload) => conn.upload = Some(upload),
-                        Next::Wait(lookup) => {
+                        Next::Wait(waited) => {
                             consumed -= request.head_len;
-                            conn.preparation = Preparation::Awaited(lookup);
+                            conn.preparation = Preparation::Awaited(waited);
                             break;
                         }
                     }
