@@ -112,6 +112,15 @@ impl Site for Page {
         if path == b"/small" { Ok((send(Found::sole(&self.0)), Lookup::Hit)) } else { Err(NotFound::MISSING) }
     }
 
+    fn with_own_file<R>(
+        &self,
+        normal: &[u8],
+        now: Now,
+        send: impl FnMut(Found<'_, Heads>) -> R,
+    ) -> Result<(R, Lookup), NotFound> {
+        self.with_file(normal, false, now, send)
+    }
+
     fn heads(file: &Heads) -> &Heads {
         file
     }
@@ -131,7 +140,7 @@ impl Site for Page {
 
 fn site() -> Setup<web::WebServer<Page>> {
     let metadata = Metadata { device: 1, inode: 1, size: 128, modified_ns: 1, changed_ns: 1 };
-    let heads = Heads::new(&metadata, "text/plain", Encoding::Sole, &[b'x'; 128], now().unix);
+    let heads = Heads::new(&metadata, &"text/plain".into(), Encoding::Sole, &[b'x'; 128], now().unix);
     setup(web::WebServer::new(Page(heads), HttpOptions::default()), WRK.as_bytes().to_vec())
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use file_cache::{Body, FileState};
 use sys::beneath::{OpenError, Root};
-use web::{ContentCodings, Encoding, Found, NotFound, Siblings, Sources, Variants, codec};
+use web::{ContentCodings, Encoding, Found, NotFound, Presentation, Siblings, Sources, Variants, codec};
 use wire::http1::coding::Coding;
 
 use crate::representation::Representation;
@@ -28,7 +28,14 @@ pub(crate) struct CachedPath {
     has_original: bool,
     /// `None`: the original is the only one.
     variants: Option<Box<Variants<Representation>>>,
-    siblings: Arc<Siblings>,
+    beside: Arc<Beside>,
+}
+
+/// Properties of a path that all of its representations share.
+#[derive(Debug)]
+struct Beside {
+    siblings: Siblings,
+    presentation: Presentation,
 }
 
 impl CachedPath {
@@ -38,14 +45,14 @@ impl CachedPath {
     /// Those of fstat(2) and pread(2).
     pub(crate) fn load(
         sources: Sources,
-        media_type: &str,
+        presentation: Presentation,
         codings: ContentCodings,
         limits: MemoryLimits,
         unix: Duration,
     ) -> Result<Self, NotFound> {
-        let makeable = sources.makeable(media_type, codings, limits.converted);
+        let makeable = sources.makeable(&presentation.media_type, codings, limits.converted);
         let is_sole = sources.compressed.is_empty() && makeable.is_empty();
-        let load = |opened, encoding| Representation::load(opened, media_type, encoding, limits.contents, unix);
+        let load = |opened, encoding| Representation::load(opened, &presentation, encoding, limits.contents, unix);
         let compressed = sources.compressed.into_iter().filter_map(|(coding, opened)| {
             // One that cannot be read is no reason not to send the others.
             Some((coding, Arc::new(load(opened, Encoding::Stored(coding)).ok()?)))
@@ -57,7 +64,8 @@ impl CachedPath {
             None => compressed.first().map(|(_, file)| Representation::clone(file)).ok_or(NotFound::MISSING)?,
         };
         let variants = (!is_sole).then(|| Box::new(Variants::new(has_original, compressed, makeable)));
-        Ok(Self { file, has_original, variants, siblings: Arc::new(sources.siblings) })
+        let beside = Arc::new(Beside { siblings: sources.siblings, presentation });
+        Ok(Self { file, has_original, variants, beside })
     }
 
     #[inline]
@@ -80,7 +88,7 @@ impl CachedPath {
         let contents = codec::convert(coding, (from, &*source.contents()?), limits.converted);
         let encoding = if coding == Coding::Identity { Encoding::Decompressed } else { Encoding::Compressed(coding) };
         let file =
-            contents.map(|contents| Arc::new(source.converted(contents, encoding, limits.sent_from_memory, unix)));
+            contents.map(|contents| Arc::new(source.converted(contents, &self.beside.presentation, encoding, limits.sent_from_memory, unix)));
         Some(Converted { coding, file, of: *self.file.state() })
     }
 
@@ -95,8 +103,8 @@ impl CachedPath {
             Some(file) => variants.with(*coding, Arc::clone(file)),
             None => variants.without(*coding),
         };
-        let (file, siblings) = (self.file.clone(), Arc::clone(&self.siblings));
-        Some(Self { file, has_original: self.has_original, variants: Some(Box::new(variants)), siblings })
+        let (file, beside) = (self.file.clone(), Arc::clone(&self.beside));
+        Some(Self { file, has_original: self.has_original, variants: Some(Box::new(variants)), beside })
     }
 
     fn all(&self) -> impl Iterator<Item = &Representation> {
@@ -126,11 +134,13 @@ impl Body for CachedPath {
             true => self.state().is_unchanged(|| root.stat(relative)),
             false => root.stat(relative) == Err(OpenError::Missing),
         };
-        is_original_unchanged && self.siblings.are_unchanged(root, relative)
+        is_original_unchanged && self.beside.siblings.are_unchanged(root, relative)
     }
 
     fn memory_bytes(&self) -> usize {
-        let beside = size_of::<Self>() + size_of::<Siblings>() + self.siblings.memory_bytes();
+        let Beside { siblings, presentation: Presentation { media_type, cache_control, fields } } = &*self.beside;
+        let texts = media_type.len() + cache_control.as_ref().map_or(0, String::len) + fields.len();
+        let beside = size_of::<Self>() + size_of::<Beside>() + siblings.memory_bytes() + texts;
         let variants = self.variants.as_ref().map_or(0, |variants| size_of_val(&**variants));
         beside + variants + self.all().map(Representation::memory_bytes).sum::<usize>()
     }

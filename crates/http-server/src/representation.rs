@@ -10,7 +10,7 @@ use sys::{
     contents::read_unchanging,
     memfd,
 };
-use web::{Encoding, Heads};
+use web::{Encoding, Heads, Presentation};
 use wire::http1::{Connection, Part};
 
 /// Size of the largest bodies that are copied behind their head, in bytes; sharing a larger one is cheaper than copying it.
@@ -43,7 +43,7 @@ impl Representation {
     /// Those of fstat(2) and pread(2).
     pub(crate) fn load(
         opened: Opened,
-        media_type: &str,
+        presentation: &Presentation,
         encoding: Encoding,
         contents_max: u64,
         unix: Duration,
@@ -59,13 +59,20 @@ impl Representation {
                 (vec![], Body::File(region), metadata)
             }
         };
-        let heads = Heads::new(&metadata, media_type, encoding, &inline, unix);
+        let heads = Heads::new(&metadata, presentation, encoding, &inline, unix);
         Ok(Self { heads, body, state: FileState::new(metadata, unix), memfd_bytes: 0 })
     }
 
     /// Renders another representation of the same file, with these contents. More than `contents_max` bytes become a file
     /// without a name, which sendfile sends at half the cost of memory, where one can be had.
-    pub(crate) fn converted(&self, contents: Vec<u8>, encoding: Encoding, contents_max: u64, unix: Duration) -> Self {
+    pub(crate) fn converted(
+        &self,
+        contents: Vec<u8>,
+        presentation: &Presentation,
+        encoding: Encoding,
+        contents_max: u64,
+        unix: Duration,
+    ) -> Self {
         let size = contents.len() as u64;
         let memfd = if size > contents_max { memfd::sealed(&contents).ok() } else { None };
         let (inline, body, memfd_bytes) = match memfd {
@@ -76,7 +83,7 @@ impl Representation {
             None => (vec![], Body::Shared(contents.into()), 0),
         };
         let metadata = Metadata { size, ..self.state.metadata };
-        let heads = Heads::new(&metadata, self.heads.media_type(), encoding, &inline, unix);
+        let heads = Heads::new(&metadata, presentation, encoding, &inline, unix);
         Self { heads, body, state: self.state, memfd_bytes }
     }
 

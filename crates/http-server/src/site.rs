@@ -2,10 +2,10 @@
 
 use std::{convert::Infallible, io, ops::Range, path::Path, sync::Arc, time::Duration};
 
-use file_cache::{CacheLimits, Lookup, PathCache, PathEntry, unix_ns};
+use file_cache::{CacheLimits, CheckedRoot, Lookup, PathCache, PathEntry, unix_ns};
 use proto::{Now, Outbox, Promise};
 use sys::beneath::Root;
-use web::{Found, Heads, NotFound, Preparations, Response, Settings, codec, path};
+use web::{Found, Heads, NotFound, Preparations, Response, Settings, codec};
 use wire::http1::{Connection, coding::Coding};
 
 use crate::{
@@ -69,12 +69,17 @@ impl Site {
     /// # Errors
     /// `directory` cannot be opened as a directory.
     pub fn open(directory: &Path, options: SiteOptions) -> io::Result<Self> {
-        Ok(Self {
-            cache: Arc::new(PathCache::new(Root::open(directory)?, &options.cache, options.revalidate)),
+        Ok(Self::new(Root::open(directory)?, options))
+    }
+
+    /// Serves what is beneath `root`.
+    pub fn new(root: Root, options: SiteOptions) -> Self {
+        Self {
+            cache: Arc::new(PathCache::new(root, &options.cache, options.revalidate)),
             limits: options.memory_limits(),
             settings: Arc::default(),
             preparations: Preparations::default(),
-        })
+        }
     }
 
     /// Replaces the settings.
@@ -91,17 +96,20 @@ impl Site {
     #[cold]
     #[inline(never)]
     fn find(&self, path: &[u8], now: Now) -> Result<(Arc<PathEntry<CachedPath>>, Lookup), NotFound> {
-        let path = path::normalise(path)?;
-        self.cache.find(&path, now.unix, || self.load(&path, now.unix))
+        self.find_by_key(&self.settings.content.locate(path)?, now)
     }
 
-    fn load(&self, path: &[u8], unix: Duration) -> Result<Arc<PathEntry<CachedPath>>, NotFound> {
-        let codings = self.settings.codings;
-        let mut sources = web::open_variants(self.cache.root(), path, codings.precompressed, unix)?;
+    fn find_by_key(&self, key: &[u8], now: Now) -> Result<(Arc<PathEntry<CachedPath>>, Lookup), NotFound> {
+        self.cache.find(key, now.unix, |root| self.load(key, root, now.unix))
+    }
+
+    fn load(&self, key: &[u8], root: &CheckedRoot, unix: Duration) -> Result<Arc<PathEntry<CachedPath>>, NotFound> {
+        let Settings { content, media_types, codings, .. } = &*self.settings;
+        let mut sources = web::open_variants(root.root(), key, &self.settings, unix)?;
         let relative = std::mem::take(&mut sources.relative);
-        let media_type = self.settings.media_types.for_name(&relative);
-        let cached = CachedPath::load(sources, &media_type, codings, self.limits, unix)?;
-        Ok(self.cache.insert(PathEntry::new(path, &relative, cached, unix_ns(unix))))
+        let presentation = content.presentation(&relative, media_types);
+        let cached = CachedPath::load(sources, presentation, *codings, self.limits, unix)?;
+        Ok(self.cache.insert(PathEntry::new(key, &relative, cached, root.checked_ns())))
     }
 }
 
@@ -127,18 +135,28 @@ impl web::Site for Site {
         Ok((send(entry.body().found()), lookup))
     }
 
-    fn prepare(&self, path: &[u8], coding: Coding, now: Now, defer: impl FnOnce() -> Promise) -> bool {
-        let Ok((entry, _)) = self.find(path, now) else { return false };
+    fn prepare(&self, key: &[u8], coding: Coding, now: Now, defer: impl FnOnce() -> Promise) -> bool {
+        let Ok((entry, _)) = self.find_by_key(key, now) else { return false };
         if !entry.body().can_make(coding) {
             return false;
         }
-        let (path, cache, limits) = (entry.path().to_vec(), Arc::clone(&self.cache), self.limits);
+        let (cache, limits) = (Arc::clone(&self.cache), self.limits);
         let make = move || {
             if let Some(converted) = entry.body().convert(coding, limits, now.unix) {
                 cache.update(entry.path(), |current| current.with(&converted));
             }
         };
-        self.preparations.prepare(&path, coding, defer, make)
+        self.preparations.prepare(key, coding, defer, make)
+    }
+
+    fn with_own_file<R>(
+        &self,
+        normal: &[u8],
+        now: Now,
+        mut send: impl FnMut(Found<'_, Self::File>) -> R,
+    ) -> Result<(R, Lookup), NotFound> {
+        let (entry, lookup) = self.find_by_key(&self.settings.content.own_key(normal), now)?;
+        Ok((send(entry.body().found()), lookup))
     }
 
     #[inline(always)]

@@ -42,12 +42,6 @@ pub fn session<P: Protocol>(protocol: &P, now: Now) -> Session<P> {
     Session::new(protocol, Peer::new(stdin.as_fd(), 0), Limits::default(), now)
 }
 
-/// Returns the state of a connection whose peer has no address.
-pub fn conn<P: Protocol>(protocol: &P, now: Now) -> P::Conn {
-    let stdin = std::io::stdin();
-    protocol.open(Peer::new(stdin.as_fd(), 0), now)
-}
-
 /// Feeds `input` to a session of `protocol`, in pieces, and returns all its output. The peer does not close.
 ///
 /// # Panics

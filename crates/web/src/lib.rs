@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+mod content;
 mod heads;
 mod hosts;
 mod media;
@@ -26,10 +27,14 @@ mod upload;
 mod variants;
 pub mod workers;
 
+pub use content::{
+    CacheControlRule, Content, ErrorPage, HeaderRule, IndexName, Pattern, Presentation, Redirect, RedirectTarget,
+    Rewrite, SitePath, Symlinks,
+};
 pub use file_cache::Lookup;
 pub use heads::{Encoding, Heads};
 pub use hosts::{Hosted, Hosts};
-pub use media::{MediaTypes, MimeFileError, MimeProblem};
+pub use media::{Charset, MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
 pub use options::HttpOptions;
 pub use preparation::Preparations;
@@ -37,5 +42,5 @@ pub use server::{Conn, WebServer};
 pub use settings::{ContentArgs, ContentCodings, Settings, SettingsError};
 pub use site::{NotFound, Response, Route, Site};
 pub use statistics::Statistics;
-pub use tree::{TreeArgs, curl_command, open, open_variants, url};
+pub use tree::{TreeArgs, curl_command, open, open_variants, url, warn_of_missing};
 pub use variants::{Choice, Found, Siblings, Sources, Variants};

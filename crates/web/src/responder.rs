@@ -10,7 +10,7 @@ use wire::http1::{
 };
 
 use crate::{
-    Choice, Found, Lookup, NotFound, Response, Route, Site, WebServer,
+    Choice, Found, Lookup, NotFound, RedirectTarget, Response, Route, Site, WebServer,
     hosts::Hosted,
     page,
     statistics::Tally,
@@ -55,13 +55,16 @@ pub(crate) struct Waited {
 /// meanwhile, or what was made has left the cache already.
 const WAITS_MAX: u8 = 3;
 
+/// The site has no fallback for a path, or it is not there.
+struct NoFallback;
+
 /// Outcome of showing a file to its request.
 enum Shown {
     Sent,
     /// This representation has to be made first.
     Make(Coding),
-    /// There is none that could be sent.
-    Nothing,
+    /// The page for this status has to be sent.
+    Nothing(Status),
 }
 
 impl<S: Site> Responder<'_, S> {
@@ -89,9 +92,9 @@ impl<S: Site> Responder<'_, S> {
                     return Next::Wait(waited);
                 }
             }
-            (Method::Options, _) => self.send_page(Status::NoContent, part, connection),
-            (Method::Unknown, _) => self.send_page(Status::NotImplemented, part, connection),
-            _ => self.send_page(Status::MethodNotAllowed, part, connection),
+            (Method::Options, target) => self.send_status(Status::NoContent, path_of(target), part, connection),
+            (Method::Unknown, target) => self.send_status(Status::NotImplemented, path_of(target), part, connection),
+            (_, target) => self.send_status(Status::MethodNotAllowed, path_of(target), part, connection),
         }
         Next::Flow(flow(request, connection, unread))
     }
@@ -110,14 +113,26 @@ impl<S: Site> Responder<'_, S> {
         let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
         match host.site.with_file(path, encoded, now, show) {
             Ok((Shown::Sent, lookup)) => self.record_lookup(lookup),
+            Ok((Shown::Nothing(status), lookup)) => {
+                self.record_lookup(lookup);
+                self.send_status(status, Some(path), part, connection);
+            }
             Ok((Shown::Make(coding), lookup)) => {
-                if let Some(waited) = self.prepare(coding, lookup, path) {
+                let key = host.settings.content.locate(path);
+                if let Some(waited) = self.prepare(coding, lookup, &key.unwrap_or_default()) {
                     return Some(waited);
                 }
-                self.send_what_there_is(request, path, part, connection);
+                // There is no room to wait.
+                let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
+                match host.site.with_file(path, true, now, show) {
+                    Ok((Shown::Sent, lookup)) => self.record_lookup(lookup),
+                    Ok((Shown::Make(_) | Shown::Nothing(_), _)) => {
+                        self.send_status(Status::ServiceUnavailable, Some(path), part, connection);
+                    }
+                    Err(not_found) => return self.send_not_found(not_found, path, request, part, connection),
+                }
             }
-            Ok((Shown::Nothing, _)) => self.send_page(Status::NotFound, part, connection),
-            Err(not_found) => self.send_not_found(not_found, request, part, connection),
+            Err(not_found) => return self.send_not_found(not_found, path, request, part, connection),
         }
         None
     }
@@ -143,51 +158,44 @@ impl<S: Site> Responder<'_, S> {
                 Choice::Stored(None) => found.file,
                 Choice::Stored(Some(file)) => file,
                 Choice::Make(coding) => return Shown::Make(coding),
-                Choice::Nothing => return Shown::Nothing,
+                Choice::Nothing => return Shown::Nothing(Status::NotFound),
             },
         };
-        self.send_file(file, request, part, connection);
-        Shown::Sent
+        self.send_file(file, request, part, connection)
     }
 
     /// Has a representation made. Returns `None` where there is no room to wait for it.
     #[cold]
-    fn prepare(&mut self, coding: Coding, lookup: Lookup, path: &[u8]) -> Option<Waited> {
+    fn prepare(&mut self, coding: Coding, lookup: Lookup, key: &[u8]) -> Option<Waited> {
         let Self { host, now, .. } = *self;
         let before = self.waited.unwrap_or(Waited { lookup, times: 0 });
         self.waited = Some(Waited { times: WAITS_MAX, ..before });
-        let is_deferred = host.site.prepare(path, coding, now, || self.out.defer());
+        let is_deferred = host.site.prepare(key, coding, now, || self.out.defer());
         is_deferred.then_some(Waited { times: before.times + 1, ..before })
     }
 
-    #[cold]
-    fn send_what_there_is(&mut self, request: &Request<'_>, path: &[u8], part: Part, connection: Connection) {
-        let Self { host, now, .. } = *self;
-        let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
-        match host.site.with_file(path, true, now, show) {
-            Ok((Shown::Sent, lookup)) => self.record_lookup(lookup),
-            Ok((Shown::Make(_) | Shown::Nothing, _)) => self.send_page(Status::ServiceUnavailable, part, connection),
-            Err(not_found) => self.send_not_found(not_found, request, part, connection),
-        }
-    }
-
+    /// Answers with a file. A page for another status is left to the caller, since a cache may be locked meanwhile.
     #[inline(always)]
-    fn send_file(&mut self, file: &S::File, request: &Request<'_>, part: Part, connection: Connection) {
+    fn send_file(&mut self, file: &S::File, request: &Request<'_>, part: Part, connection: Connection) -> Shown {
         let heads = S::heads(file);
         if request.is_conditional {
             match conditional::evaluate(request, heads.validators()) {
                 Precondition::Met => {}
-                Precondition::NotModified => return self.send_prepared(&heads.not_modified, Part::Head, connection),
-                Precondition::Failed => return self.send_page(Status::PreconditionFailed, part, connection),
+                Precondition::NotModified => {
+                    self.send_prepared(&heads.not_modified, Part::Head, connection);
+                    return Shown::Sent;
+                }
+                Precondition::Failed => return Shown::Nothing(Status::PreconditionFailed),
             }
         }
         if part == Part::Head {
-            return self.send_prepared(&heads.ok, Part::Head, connection);
+            self.send_prepared(&heads.ok, Part::Head, connection);
+        } else if request.has_range {
+            self.send_ranges(file, request, connection);
+        } else {
+            self.send_whole(file, connection);
         }
-        if request.has_range {
-            return self.send_ranges(file, request, connection);
-        }
-        self.send_whole(file, connection);
+        Shown::Sent
     }
 
     #[inline(always)]
@@ -197,17 +205,68 @@ impl<S: Site> Responder<'_, S> {
     }
 
     #[cold]
-    fn send_not_found(&mut self, not_found: NotFound, request: &Request<'_>, part: Part, connection: Connection) {
-        match not_found {
-            NotFound::Status(status) => self.send_page(status, part, connection),
-            NotFound::MovedTo(path) => {
-                let mut location = path.into_bytes();
-                if let Target::Path { query: Some(query), .. } = request.target {
-                    location.push(b'?');
-                    location.extend_from_slice(query);
+    fn send_not_found(
+        &mut self,
+        not_found: NotFound,
+        path: &[u8],
+        request: &Request<'_>,
+        part: Part,
+        connection: Connection,
+    ) -> Option<Waited> {
+        let target = match not_found {
+            NotFound::Status(Status::NotFound) => match self.send_fallback(path, request, part, connection) {
+                Ok(waited) => return waited,
+                Err(NoFallback) => {
+                    self.send_status(Status::NotFound, Some(path), part, connection);
+                    return None;
                 }
-                self.send_prepared(&page::redirect(&location), part, connection);
+            },
+            NotFound::Status(status) => {
+                self.send_status(status, Some(path), part, connection);
+                return None;
             }
+            NotFound::MovedTo(location) => {
+                RedirectTarget { status: Status::MovedPermanently, location, keeps_query: true }
+            }
+            NotFound::Redirect(target) => target,
+        };
+        let location = match request.target {
+            Target::Path { query: Some(query), .. } if target.keeps_query => with_query(&target.location, query),
+            Target::Path { .. } | Target::Server | Target::Authority(_) => target.location.into_bytes(),
+        };
+        let fields = self.host.settings.content.fields_for(Some(path));
+        self.send_prepared(&page::redirect(target.status, &location, &fields), part, connection);
+        None
+    }
+
+    /// Answers with the fallback where the site has one for such a path. Returns how long it has waited if the representation
+    /// has to be waited for.
+    fn send_fallback(
+        &mut self,
+        path: &[u8],
+        request: &Request<'_>,
+        part: Part,
+        connection: Connection,
+    ) -> Result<Option<Waited>, NoFallback> {
+        let Self { host, now, .. } = *self;
+        let content = &host.settings.content;
+        let fallback = content.fallback_for(path, &host.settings.media_types).ok_or(NoFallback)?;
+        loop {
+            let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
+            let (shown, lookup) = host.site.with_own_file(fallback, now, show).map_err(|_| NoFallback)?;
+            match shown {
+                Shown::Sent => self.record_lookup(lookup),
+                Shown::Nothing(status) => {
+                    self.record_lookup(lookup);
+                    self.send_status(status, Some(path), part, connection);
+                }
+                Shown::Make(coding) => match self.prepare(coding, lookup, &content.own_key(fallback)) {
+                    Some(waited) => return Ok(Some(waited)),
+                    // There is no room to wait, and so what there is is sent.
+                    None => continue,
+                },
+            }
+            return Ok(None);
         }
     }
 
@@ -235,7 +294,7 @@ impl<S: Site> Responder<'_, S> {
     /// Answers a request whose body is not read to its end.
     #[cold]
     pub(crate) fn reject_body(&mut self, error: BodyError, part: Part) -> Flow {
-        self.send_page(error.status(), part, Connection::Close);
+        self.send_status(error.status(), None, part, Connection::Close);
         Flow::Linger
     }
 
@@ -251,7 +310,7 @@ impl<S: Site> Responder<'_, S> {
         match response {
             Response::Prepared(Cow::Borrowed(prepared)) => self.send_prepared(prepared, part, connection),
             Response::Prepared(Cow::Owned(prepared)) => self.send_prepared(&prepared, part, connection),
-            Response::Page(status) => self.send_page(status, part, connection),
+            Response::Page(status) => self.send_status(status, None, part, connection),
         }
     }
 
@@ -259,18 +318,63 @@ impl<S: Site> Responder<'_, S> {
 
     #[cold]
     pub(crate) fn refuse(&mut self, refusal: Refusal) -> Flow {
-        self.send_page(refusal.status(), Part::Whole, Connection::Close);
+        self.send_status(refusal.status(), None, Part::Whole, Connection::Close);
         Flow::Linger
     }
 
-    pub(crate) fn send_page(&mut self, status: Status, part: Part, connection: Connection) {
-        self.send_prepared(self.host.pages.get(status), part, connection);
+    /// Answers with the site's page for a status, or else with the built-in one. `path` is the request's, where it has one.
+    #[cold]
+    pub(crate) fn send_status(&mut self, status: Status, path: Option<&[u8]>, part: Part, connection: Connection) {
+        let Self { host, now, .. } = *self;
+        let content = &host.settings.content;
+        if let Some(page) = content.error_page(status) {
+            // One that is there in compressed form alone is none that everybody can read.
+            let is_plain = |file: &S::File| S::heads(file).encoding().content_coding().is_none();
+            let send = |found: Found<'_, S::File>| {
+                is_plain(found.file).then(|| self.send_error_page(status, found.file, part, connection))
+            };
+            if let Ok((Some(()), lookup)) = host.site.with_own_file(page, now, send) {
+                return self.record_lookup(lookup);
+            }
+        }
+        if path.is_some() && content.fields_depend_on_path() {
+            return self.send_prepared(&page::page(status, &content.fields_for(path)), part, connection);
+        }
+        self.send_prepared(host.pages.get(status), part, connection);
+    }
+
+    /// Sends a file with the status of an error: without validators, and without the Cache-Control that it has as a file.
+    fn send_error_page(&mut self, status: Status, file: &S::File, part: Part, connection: Connection) {
+        let heads = S::heads(file);
+        let head = page::builder(status)
+            .field("Content-Type", heads.media_type())
+            .field("Content-Length", heads.size().to_string())
+            .lines(heads.fields())
+            .body(b"");
+        self.send_prepared(&head, Part::Head, connection);
+        if part == Part::Whole && heads.size() > 0 {
+            self.host.site.push_range(file, 0..heads.size(), self.out);
+            self.tally.body(heads.size());
+        }
     }
 
     pub(crate) fn send_prepared(&mut self, prepared: &PreparedResponse, part: Part, connection: Connection) {
         let bytes = prepared.push(part, connection, self.now.unix, self.out.inline());
         self.tally.response(prepared.status(), bytes as u64);
     }
+}
+
+fn path_of(target: Target<'_>) -> Option<&[u8]> {
+    match target {
+        Target::Path { path, .. } => Some(path),
+        Target::Server | Target::Authority(_) => None,
+    }
+}
+
+/// Puts a query behind the path of a reference, which has none yet.
+fn with_query(location: &str, query: &[u8]) -> Vec<u8> {
+    let (before, fragment) = location.split_at(location.find('#').unwrap_or(location.len()));
+    [before.as_bytes(), b"?", query, fragment.as_bytes()].concat()
 }
 
 /// Returns the fate of the connection after a request whose body, if it has one, is not read.

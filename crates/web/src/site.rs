@@ -6,7 +6,7 @@ use proto::{Now, Outbox, Promise};
 use sys::beneath::OpenError;
 use wire::http1::{Connection, PreparedResponse, Request, Status, coding::Coding};
 
-use crate::{Found, Heads, Lookup, path::PathError};
+use crate::{Found, Heads, Lookup, RedirectTarget, path::PathError};
 
 /// Files found by path, and the resources of the server's own.
 pub trait Site: Send + Sync + 'static {
@@ -32,13 +32,26 @@ pub trait Site: Send + Sync + 'static {
         send: impl FnMut(Found<'_, Self::File>) -> R,
     ) -> Result<(R, Lookup), NotFound>;
 
-    /// Begins to make a representation of what `path` leads to, one of those that its variants say can be made. The promise
+    /// Begins to make a representation of the file with this key ([`crate::Content::locate`]), one of those that its variants
+    /// say can be made. The promise
     /// that `defer` makes is fulfilled, with nothing, once it is there or has turned out not to be worth it. Returns false
     /// if nothing has begun; then `defer` has not been called.
-    fn prepare(&self, path: &[u8], coding: Coding, now: Now, defer: impl FnOnce() -> Promise) -> bool {
-        let _ = (path, coding, now, defer);
+    fn prepare(&self, key: &[u8], coding: Coding, now: Now, defer: impl FnOnce() -> Promise) -> bool {
+        let _ = (key, coding, now, defer);
         false
     }
+
+    /// Shows `send` the file at a normal path of the site, whatever a request for that path leads to. `send` is called at
+    /// most once.
+    ///
+    /// # Errors
+    /// There is no file to send; then `send` has not been called.
+    fn with_own_file<R>(
+        &self,
+        normal: &[u8],
+        now: Now,
+        send: impl FnMut(Found<'_, Self::File>) -> R,
+    ) -> Result<(R, Lookup), NotFound>;
 
     /// Returns the heads of the file's responses.
     fn heads(file: &Self::File) -> &Heads;
@@ -97,6 +110,8 @@ pub enum Response<'a> {
 pub enum NotFound {
     /// The path means a directory and lacks the slash at its end. This is the path with it, encoded.
     MovedTo(String),
+    /// The configuration sends clients that ask for this path to another place.
+    Redirect(RedirectTarget),
     Status(Status),
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use file_cache::{CacheLimits, Lookup, PathCache, PathEntry, unix_ns};
+use file_cache::{CacheLimits, CheckedRoot, Lookup, PathCache, PathEntry, unix_ns};
 use parking_lot::Mutex;
 use proto::{Now, Promise};
 use service::{Budget, Reservation};
@@ -18,7 +18,9 @@ use sys::{
     memfd,
     registered::Region,
 };
-use web::{Encoding, Found, Heads, NotFound, Preparations, Settings, Siblings, Sources, codec, path};
+use web::{
+    Encoding, Found, Heads, NotFound, Preparations, Presentation, Settings, Siblings, Sources, codec, path::PathError,
+};
 use wire::http1::coding::{Coding, CodingSet};
 
 use crate::{
@@ -86,22 +88,23 @@ pub struct Cache {
     overlays_made: AtomicU64,
 }
 
-/// Key of a file: one state of it, under one media type, since two names may mean different ones, and as one kind of
-/// representation.
+/// Key of a file: one state of it, presented in one way, since two names may have different types and fields, and as one
+/// kind of representation.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Identity {
     device: u64,
     inode: u64,
     changed_ns: i64,
-    media_type: String,
+    presentation: Presentation,
     encoding: Encoding,
 }
+
+/// Entry that a request has found, or why there is none.
+type FoundEntry = Result<(Arc<PathEntry<CachedPath>>, Lookup), NotFound>;
 
 /// Reason why a resource cannot be put over the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OverlayError {
-    #[error("a resource has already been added at this path; use PUT to replace it")]
-    Exists,
     #[error("no room: --overlay-bytes or the limit of 1024 added resources is reached")]
     Full,
     #[error("out of file descriptors or memory")]
@@ -149,21 +152,43 @@ impl Cache {
 
     #[cold]
     #[inline(never)]
-    fn find(&self, path: &[u8], now: Now) -> Result<(Arc<PathEntry<CachedPath>>, Lookup), NotFound> {
-        let path = path::normalise(path).map_err(NotFound::from);
-        let found = path.and_then(|path| self.paths.find(&path, now.unix, || self.load(&path, now)));
+    fn find(&self, path: &[u8], now: Now) -> FoundEntry {
+        self.counted(self.settings.content.locate(path).and_then(|key| self.find_by_key(&key, now)))
+    }
+
+    /// Shows `send` the file at a normal path, whatever a request for that path leads to.
+    pub(crate) fn with_own_file<R>(
+        &self,
+        normal: &[u8],
+        now: Now,
+        mut send: impl FnMut(Found<'_, CachedFile>) -> R,
+    ) -> Result<(R, Lookup), NotFound> {
+        let (entry, lookup) = self.counted(self.find_by_key(&self.settings.content.own_key(normal), now))?;
+        Ok((send(entry.body().found()), lookup))
+    }
+
+    fn find_by_key(&self, key: &[u8], now: Now) -> FoundEntry {
+        self.paths.find(key, now.unix, |root| self.load(key, root, now))
+    }
+
+    fn counted(&self, found: FoundEntry) -> FoundEntry {
         if found.is_err() {
             self.resources.statistics.record_not_found();
         }
         found
     }
 
-    fn load(&self, path: &[u8], now: Now) -> Result<Arc<PathEntry<CachedPath>>, NotFound> {
-        let precompressed = self.settings.codings.precompressed;
-        let sources = web::open_variants(self.paths.root(), path, precompressed, now.unix)?;
-        let (relative, media_type) = (sources.relative.clone(), self.settings.media_types.for_name(&sources.relative));
-        let (cached, retention) = self.cached_path(path, sources, &media_type, now.unix).ok_or(NotFound::MISSING)?;
-        let entry = PathEntry::new(path, &relative, cached, unix_ns(now.unix));
+    /// Returns the normal form of a request's path.
+    pub(crate) fn normalise(&self, path: &[u8]) -> Result<Vec<u8>, PathError> {
+        self.settings.content.normalise(path)
+    }
+
+    fn load(&self, key: &[u8], root: &CheckedRoot, now: Now) -> Result<Arc<PathEntry<CachedPath>>, NotFound> {
+        let mut sources = web::open_variants(root.root(), key, &self.settings, now.unix)?;
+        let relative = std::mem::take(&mut sources.relative);
+        let presentation = self.settings.content.presentation(&relative, &self.settings.media_types);
+        let (cached, retention) = self.cached_path(key, sources, presentation, now.unix).ok_or(NotFound::MISSING)?;
+        let entry = PathEntry::new(key, &relative, cached, root.checked_ns());
         Ok(match retention {
             Retention::Cached => self.paths.insert(entry),
             Retention::Once => Arc::new(entry),
@@ -174,15 +199,15 @@ impl Cache {
         &self,
         path: &[u8],
         sources: Sources,
-        media_type: &str,
+        presentation: Presentation,
         unix: Duration,
     ) -> Option<(CachedPath, Retention)> {
         let bytes_max = if self.options.entries == 0 { 0 } else { self.compressed_max() };
-        let makeable = sources.makeable(media_type, self.settings.codings, bytes_max);
+        let makeable = sources.makeable(&presentation.media_type, self.settings.codings, bytes_max);
         let is_sole = sources.compressed.is_empty() && makeable.is_empty();
         let mut retention = Retention::Cached;
         let mut open = |opened, encoding| {
-            let (file, kept) = self.file(path, opened, media_type.to_owned(), encoding, unix);
+            let (file, kept) = self.file(path, opened, presentation.clone(), encoding, unix);
             // One that is sent once and forgotten takes the others along.
             retention = if kept == Retention::Once { kept } else { retention };
             file
@@ -196,7 +221,7 @@ impl Cache {
             Some(file) if is_sole => CachedPath::sole(file, sources.siblings),
             original => {
                 let makeable = if retention == Retention::Once { CodingSet::EMPTY } else { makeable };
-                CachedPath::negotiated(original, compressed, makeable, sources.siblings)?
+                CachedPath::negotiated(original, compressed, makeable, sources.siblings, presentation)?
             }
         };
         Some((cached, retention))
@@ -212,25 +237,25 @@ impl Cache {
     /// See [`web::Site::prepare`].
     pub(crate) fn prepare(
         self: &Arc<Self>,
-        path: &[u8],
+        key: &[u8],
         coding: Coding,
         now: Now,
         defer: impl FnOnce() -> Promise,
     ) -> bool {
-        let Ok((entry, _)) = self.find(path, now) else { return false };
+        let Ok((entry, _)) = self.find_by_key(key, now) else { return false };
         // The lookup that showed that it is missing, and this one: the request will look once more.
         entry.body().forget_uses(2);
         if !entry.body().can_make(coding) {
             return false;
         }
-        let (cache, path) = (Arc::clone(self), entry.path().to_vec());
-        self.preparations.prepare(&path, coding, defer, move || cache.make(&entry, coding, now.unix))
+        let cache = Arc::clone(self);
+        self.preparations.prepare(key, coding, defer, move || cache.make(&entry, coding, now.unix))
     }
 
     fn make(&self, entry: &PathEntry<CachedPath>, coding: Coding, unix: Duration) {
         let (from, source) = entry.body().source();
         let Some(contents) = cached_path::convert(from, source, coding, self.compressed_max()) else { return };
-        let file = contents.and_then(|contents| self.converted(entry.path(), source, &contents, coding, unix));
+        let file = contents.and_then(|contents| self.converted(entry, &contents, coding, unix));
         let file = file.map(Arc::new);
         self.paths.update(entry.path(), |current| current.with(&entry.body().file.state, coding, file.as_ref()));
     }
@@ -238,19 +263,19 @@ impl Cache {
     /// Keeps contents as a file of its own; `None` if there is no room.
     fn converted(
         &self,
-        path: &[u8],
-        source: &CachedFile,
+        entry: &PathEntry<CachedPath>,
         contents: &[u8],
         coding: Coding,
         unix: Duration,
     ) -> Option<CachedFile> {
         let bytes = self.resources.reserve(&self.compressed_bytes, contents.len() as u64)?;
-        let reserved = vec![bytes, self.descriptor(path, unix)?];
+        let reserved = vec![bytes, self.descriptor(entry.path(), unix)?];
         let file = memfd::sealed(contents).ok()?;
         let metadata = Metadata::of(&file).ok()?;
         let encoding = if coding == Coding::Identity { Encoding::Decompressed } else { Encoding::Compressed(coding) };
+        let (_, source) = entry.body().source();
         let shown = Metadata { size: metadata.size, ..source.state.metadata };
-        let heads = Heads::new(&shown, source.heads().media_type(), encoding, b"", unix);
+        let heads = Heads::new(&shown, entry.body().presentation()?, encoding, b"", unix);
         let strategy = self.options.strategy.for_size(metadata.size);
         Some(CachedFile::sealed(Opened { file, metadata }, heads, strategy, reserved, &self.resources, unix))
     }
@@ -262,12 +287,12 @@ impl Cache {
         &self,
         path: &[u8],
         opened: Opened,
-        media_type: String,
+        presentation: Presentation,
         encoding: Encoding,
         unix: Duration,
     ) -> (Arc<CachedFile>, Retention) {
         let Metadata { device, inode, changed_ns, .. } = opened.metadata;
-        let identity = Identity { device, inode, changed_ns, media_type, encoding };
+        let identity = Identity { device, inode, changed_ns, presentation, encoding };
         let known = self.files.lock().get(&identity).and_then(Weak::upgrade);
         if let Some(known) = known.filter(|known| known.state.is_unchanged(|| Ok(opened.metadata))) {
             return (known, Retention::Cached);
@@ -280,7 +305,7 @@ impl Cache {
             self.resources.statistics.record_fallback(strategy, Reason::Descriptors);
             strategy = Strategy::Sendfile;
         }
-        let heads = Heads::new(&opened.metadata, &identity.media_type, encoding, b"", unix);
+        let heads = Heads::new(&opened.metadata, &identity.presentation, encoding, b"", unix);
         let reserved = descriptor.into_iter().collect();
         let file = Arc::new(CachedFile::new(opened, heads, strategy, reserved, &self.resources, unix));
         if retention == Retention::Cached {
@@ -304,8 +329,8 @@ impl Cache {
 
     // --- administration -------------------------------------------------------------------
 
-    /// Puts a resource in the place of whatever is at a normal path.
-    pub(crate) fn add(&self, path: &[u8], contents: &[u8], mode: AddMode, now: Now) -> Result<Added, OverlayError> {
+    /// Puts a resource in the place of whatever is at a normal path, be it a file or another resource.
+    pub(crate) fn add(&self, path: &[u8], contents: &[u8], now: Now) -> Result<Added, OverlayError> {
         let mut reserved = vec![self.overlay_bytes.reserve(contents.len() as u64).ok_or(OverlayError::Full)?];
         reserved.push(self.overlays.reserve(1).ok_or(OverlayError::Full)?);
         let file = memfd::sealed(contents).map_err(|_| OverlayError::Exhausted)?;
@@ -315,21 +340,16 @@ impl Cache {
         let modified_ns = metadata.modified_ns.saturating_add(number as i64);
         let name = if path.ends_with(b"/") { b"index.html" } else { path };
         let strategy = self.options.strategy.for_size(metadata.size);
-        let (opened, media_type) = (Opened { file, metadata }, self.settings.media_types.for_name(name));
+        let relative = name.strip_prefix(b"/").unwrap_or(name);
+        let presentation = self.settings.content.presentation(relative, &self.settings.media_types);
+        let opened = Opened { file, metadata };
         let resources = &self.resources;
         let shown = Metadata { modified_ns, ..metadata };
-        let heads = Heads::new(&shown, &media_type, Encoding::Sole, b"", now.unix);
+        let heads = Heads::new(&shown, &presentation, Encoding::Sole, b"", now.unix);
         let file = CachedFile::sealed(opened, heads, strategy, reserved, resources, now.unix);
         let cached = CachedPath::sole(Arc::new(file), Siblings::default());
         let entry = PathEntry::pinned(path, cached, unix_ns(now.unix));
-        match mode {
-            AddMode::Create => {
-                self.paths.insert_pinned(entry).map_err(|_| OverlayError::Exists)?;
-                Ok(Added::Created)
-            }
-            AddMode::Replace if self.paths.replace_pinned(entry) => Ok(Added::Replaced),
-            AddMode::Replace => Ok(Added::Created),
-        }
+        Ok(if self.paths.replace_pinned(entry) { Added::Replaced } else { Added::Created })
     }
 
     /// Takes whatever is at a normal path out of the cache. Returns false when there was nothing.
@@ -365,14 +385,6 @@ enum Retention {
     Cached,
     /// The file is sent once and forgotten: there is no room for it.
     Once,
-}
-
-/// Way to add a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AddMode {
-    /// Only where there is no added resource.
-    Create,
-    Replace,
 }
 
 /// Outcome of adding a resource.

@@ -13,7 +13,7 @@ use sys::{
     beneath::{OpenError, Root},
     contents::read_unchanging,
 };
-use web::{Found, Siblings, Variants, codec};
+use web::{Found, Presentation, Siblings, Variants, codec};
 use wire::http1::coding::{Coding, CodingSet};
 
 use crate::file::CachedFile;
@@ -27,6 +27,8 @@ pub(crate) struct CachedPath {
     /// `None`: the original is the only one.
     variants: Option<Box<Variants<CachedFile>>>,
     siblings: Arc<Siblings>,
+    /// Where there are several representations: that of all of them.
+    presentation: Option<Arc<Presentation>>,
     requests: AtomicU64,
 }
 
@@ -34,7 +36,7 @@ impl CachedPath {
     /// Path with one representation.
     pub(crate) fn sole(file: Arc<CachedFile>, siblings: Siblings) -> Self {
         let requests = AtomicU64::new(0);
-        Self { file, has_original: true, variants: None, siblings: Arc::new(siblings), requests }
+        Self { file, has_original: true, variants: None, siblings: Arc::new(siblings), presentation: None, requests }
     }
 
     /// Path with several representations; `None` if there is none at all.
@@ -43,11 +45,13 @@ impl CachedPath {
         compressed: Vec<(Coding, Arc<CachedFile>)>,
         makeable: CodingSet,
         siblings: Siblings,
+        presentation: Presentation,
     ) -> Option<Self> {
         let has_original = original.is_some();
         let file = original.or_else(|| compressed.first().map(|(_, file)| Arc::clone(file)))?;
         let variants = Some(Box::new(Variants::new(has_original, compressed, makeable)));
-        Some(Self { file, has_original, variants, siblings: Arc::new(siblings), requests: AtomicU64::new(0) })
+        let (siblings, presentation) = (Arc::new(siblings), Some(Arc::new(presentation)));
+        Some(Self { file, has_original, variants, siblings, presentation, requests: AtomicU64::new(0) })
     }
 
     #[inline]
@@ -68,6 +72,11 @@ impl CachedPath {
     pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<CachedFile>> {
         let others = self.variants.iter().flat_map(|variants| variants.files());
         [&self.file].into_iter().filter(|_| self.has_original).chain(others.map(|(_, file)| file))
+    }
+
+    /// Returns how all representations are presented, where there are several.
+    pub(crate) fn presentation(&self) -> Option<&Presentation> {
+        self.presentation.as_deref()
     }
 
     pub(crate) fn can_make(&self, coding: Coding) -> bool {
@@ -96,6 +105,7 @@ impl CachedPath {
             has_original: self.has_original,
             variants: Some(Box::new(variants)),
             siblings: Arc::clone(&self.siblings),
+            presentation: self.presentation.clone(),
             requests: AtomicU64::new(self.requests()),
         })
     }

@@ -30,7 +30,7 @@ use crate::{
     strategy::Strategy,
 };
 
-/// Length that no head exceeds, in bytes.
+/// Length that no head exceeds without configured fields, in bytes. Others are followed by a `Connection` field at most.
 const HEAD_MAX: usize = 1024;
 
 /// See the module's description.
@@ -138,7 +138,8 @@ impl CachedFile {
                 Ok(Body::Pages(Arc::new(MappedFile { bytes, file, fallbacks })))
             }
             Strategy::Pipe => {
-                let chain = Chain::new(self.source(), HEAD_MAX)?;
+                let head_len = HEAD_MAX.max(self.heads.ok.head_len() + HEAD_MAX / 8);
+                let chain = Chain::new(self.source(), head_len)?;
                 let prepared = chain.prepare(self.source(), unix.as_secs(), self.write_head(Connection::Implied, unix));
                 match prepared {
                     Ok(()) => Ok(Body::Pipes(Box::new(chain))),

@@ -2,7 +2,6 @@
 
 use http_server::SiteOptions;
 use proto::{NextWrite, Outbox, Protocol};
-use testkit::in_memory;
 use web::codec;
 use wire::http1::coding::Coding;
 
@@ -34,7 +33,7 @@ fn a_cached_get_allocates_nothing() {
         ("/missing/", "", 4),
     ] {
         let request = format!("GET {path}?query HTTP/1.1\r\nHost: h:80\r\n{fields}\r\n").repeat(pipelined);
-        let (mut conn, mut out) = (in_memory::conn(&world.server, world.now), Outbox::default());
+        let (mut conn, mut out) = (world.server.new_connection(), Outbox::default());
         let mut answer = || {
             let step = world.server.on_input(&mut conn, request.as_bytes(), world.now, &mut out);
             assert_eq!(step.consumed, request.len());

@@ -69,8 +69,8 @@ impl Siblings {
     }
 }
 
-/// Opens what a path leads to: `original` is the outcome of opening the file that is named, at `relative`. Siblings are
-/// looked for where `should_look` says so.
+/// Opens what is beside a file, the outcome of opening that being `original`. Siblings are looked for where `should_look`
+/// says so.
 ///
 /// A sibling counts if it is a regular file beneath the root and not older than its original, in whole seconds: tools
 /// that copy times cut them differently. Compressed files have no siblings of their own.
@@ -80,21 +80,11 @@ impl Siblings {
 pub(crate) fn open_sources(
     root: &Root,
     relative: Vec<u8>,
-    original: Result<Opened, NotFound>,
+    original: Option<Opened>,
     should_look: bool,
     unix: Duration,
 ) -> Result<Sources, NotFound> {
-    let is_missing = original.as_ref().is_err_and(|error| *error == NotFound::MISSING);
-    let mut sources = Sources {
-        relative,
-        original: match original {
-            Ok(original) => Some(original),
-            Err(_) if is_missing => None,
-            Err(error) => return Err(error),
-        },
-        compressed: Vec::new(),
-        siblings: Siblings::default(),
-    };
+    let mut sources = Sources { relative, original, compressed: Vec::new(), siblings: Siblings::default() };
     if should_look && !is_compressed(&sources.relative) {
         sources.look(root, unix);
     }

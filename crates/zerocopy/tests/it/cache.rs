@@ -35,7 +35,7 @@ impl World {
     }
 
     fn ask(&self, request: &str) -> Vec<u8> {
-        let (mut conn, mut out) = (testkit::in_memory::conn(&self.server, self.now), Outbox::default());
+        let (mut conn, mut out) = (self.server.new_connection(), Outbox::default());
         let step = self.server.on_input(&mut conn, request.as_bytes(), self.now, &mut out);
         assert_eq!(step.consumed, request.len());
         let mut got = Vec::new();

@@ -13,6 +13,9 @@ mod clients;
 #[cfg(test)]
 mod codings;
 #[cfg(test)]
+#[path = "../../../web/tests/laws/mod.rs"]
+mod laws;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod setup;

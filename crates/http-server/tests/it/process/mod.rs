@@ -4,6 +4,8 @@ mod change;
 mod clients;
 mod codings;
 mod crowds;
+#[path = "../../../../web/tests/laws/mod.rs"]
+mod laws;
 mod lifecycle;
 mod nginx;
 mod setup;
