@@ -87,8 +87,9 @@ impl CachedPath {
         };
         let contents = codec::convert(coding, (from, &*source.contents()?), limits.converted);
         let encoding = if coding == Coding::Identity { Encoding::Decompressed } else { Encoding::Compressed(coding) };
-        let file =
-            contents.map(|contents| Arc::new(source.converted(contents, &self.beside.presentation, encoding, limits.sent_from_memory, unix)));
+        let file = contents.map(|contents| {
+            Arc::new(source.converted(contents, &self.beside.presentation, encoding, limits.sent_from_memory, unix))
+        });
         Some(Converted { coding, file, of: *self.file.state() })
     }
 

@@ -154,7 +154,8 @@ impl<S: Site> Responder<'_, S> {
     ) -> Shown {
         let file = match found.variants {
             None => found.file,
-            Some(variants) => match variants.choose(request, self.waited.is_none_or(|waited| waited.times < WAITS_MAX)) {
+            Some(variants) => match variants.choose(request, self.waited.is_none_or(|waited| waited.times < WAITS_MAX))
+            {
                 Choice::Stored(None) => found.file,
                 Choice::Stored(Some(file)) => file,
                 Choice::Make(coding) => return Shown::Make(coding),

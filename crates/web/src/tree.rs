@@ -131,7 +131,8 @@ pub fn open_variants(root: &Root, key: &[u8], settings: &Settings, unix: Duratio
             let is_directory = normal.ends_with(b"/");
             let names = settings.content.index().iter().map(|name| name.as_str().as_bytes());
             let names: Vec<&[u8]> = if is_directory { names.collect() } else { vec![b""] };
-            let mut sources = names.into_iter().map(|name| open_sources(root, [relative, name].concat(), None, true, unix));
+            let mut sources =
+                names.into_iter().map(|name| open_sources(root, [relative, name].concat(), None, true, unix));
             sources.find_map(Result::ok).ok_or(error)
         }
         Err(error) => Err(error),
