@@ -112,15 +112,6 @@ impl Site for Page {
         if path == b"/small" { Ok((send(Found::sole(&self.0)), Lookup::Hit)) } else { Err(NotFound::MISSING) }
     }
 
-    fn with_own_file<R>(
-        &self,
-        normal: &[u8],
-        now: Now,
-        send: impl FnMut(Found<'_, Heads>) -> R,
-    ) -> Result<(R, Lookup), NotFound> {
-        self.with_file(normal, false, now, send)
-    }
-
     fn heads(file: &Heads) -> &Heads {
         file
     }
