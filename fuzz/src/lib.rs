@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod coding;
 mod config;
 mod file;
 mod kv;
@@ -12,6 +13,7 @@ mod response;
 mod session;
 mod tearing;
 
+pub use coding::accept_encoding;
 pub use config::config;
 pub use file::file;
 pub use kv::{memcached_reply, memcached_request, resp_reply, resp_request, us};
@@ -26,7 +28,8 @@ mod tests {
     /// Every seed, and every input that a fuzzer has found and that was kept, obeys its law.
     #[test]
     fn the_corpus_obeys_the_laws() {
-        let targets: [(&str, Law); 10] = [
+        let targets: [(&str, Law); 11] = [
+            ("accept_encoding", super::accept_encoding),
             ("config", super::config),
             ("file", super::file),
             ("http1_request", super::http1_request),

@@ -20,7 +20,7 @@ use crate::{
     HttpOptions, Settings, Site, Statistics,
     hosts::{Hosted, Hosts},
     page,
-    responder::{Next, Responder},
+    responder::{Next, Responder, Waited},
     statistics::{Tally, Totals},
     upload::Upload,
 };
@@ -51,6 +51,16 @@ pub struct Conn<S: Site> {
     upload_host: usize,
     /// The next response is the last.
     is_retiring: bool,
+    preparation: Preparation,
+}
+
+/// State of the representation that the next request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Preparation {
+    /// Nothing is known about the next request.
+    Unknown,
+    /// It is being made, and the request waits.
+    Awaited(Waited),
 }
 
 impl<S: Site> fmt::Debug for Conn<S> {
@@ -103,6 +113,7 @@ impl<S: Site> WebServer<S> {
             upload: None,
             upload_host: 0,
             is_retiring: false,
+            preparation: Preparation::Unknown,
         }
     }
 
@@ -131,8 +142,21 @@ impl<S: Site> Protocol for WebServer<S> {
         if conn.hosts.generation != self.generation.load(Ordering::Acquire) {
             self.refresh(conn);
         }
-        let mut responder =
-            Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
+        let mut responder = Responder {
+            server: self,
+            host: conn.hosts.default_host(),
+            now,
+            out,
+            tally: Tally::default(),
+            waited: None,
+        };
+        if let Preparation::Awaited(waited) = conn.preparation {
+            if responder.out.has_pending_replies() {
+                return Step::open(0);
+            }
+            conn.preparation = Preparation::Unknown;
+            responder.waited = Some(waited);
+        }
         let (mut flow, mut host) = (Flow::Open, 0);
         while flow == Flow::Open && !responder.out.is_full() {
             if let Some(upload) = &mut conn.upload {
@@ -169,6 +193,11 @@ impl<S: Site> Protocol for WebServer<S> {
                         Next::Flow(Flow::Close) if conn.is_retiring => flow = Flow::Linger,
                         Next::Flow(next) => flow = next,
                         Next::Upload(upload) => (conn.upload, conn.upload_host) = (Some(upload), host),
+                        Next::Wait(waited) => {
+                            consumed -= request.head_len;
+                            conn.preparation = Preparation::Awaited(waited);
+                            break;
+                        }
                     }
                 }
                 Ok(None) => {
@@ -204,8 +233,14 @@ impl<S: Site> Protocol for WebServer<S> {
             return Flow::Close;
         }
         conn.upload = None;
-        let mut responder =
-            Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
+        let mut responder = Responder {
+            server: self,
+            host: conn.hosts.default_host(),
+            now,
+            out,
+            tally: Tally::default(),
+            waited: None,
+        };
         responder.send_status(Status::RequestTimeout, None, Part::Whole, Connection::Close);
         responder.tally.add_to(&self.totals);
         Flow::Linger
