@@ -8,16 +8,20 @@ mod verify;
 use std::borrow::Cow;
 
 use http::StatusCode;
-use wire::http1::client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder};
+use wire::http1::{
+    client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder},
+    coding::Coding,
+};
 
 pub use self::{
     target::{RequestParts, Target, TargetError},
-    verify::{Expectation, HttpVerify, REFERENCE_BYTES_MAX, Reference, Tail},
+    verify::{Expectation, HttpVerify, REFERENCE_BYTES_MAX, Reference, Tail, digest_text},
 };
 use crate::{
     error::ErrorClass,
     failure_texts::FailureTexts,
     protocol::{AfterReply, ClientProtocol, Decoded, EofOutcome, Progress, Replies, RequestOutcome, Single},
+    result::BodySeen,
     sample::Sampler,
 };
 
@@ -45,7 +49,12 @@ struct RequestState {
     request: Vec<u8>,
     template: HeadTemplate,
     reference: Reference,
+    /// Coding of the bodies, once there was a good reply.
+    coding: Option<ContentCoding>,
 }
+
+/// Value of `Content-Encoding`; `None` is several codings, or one that is not known here.
+type ContentCoding = Option<Coding>;
 
 /// One connection's decoder, and how far the current reply agrees with the reference.
 #[derive(Debug)]
@@ -65,7 +74,11 @@ pub struct HttpConn {
 /// Numbers of failure details from which on they are texts; those below are statuses.
 const MALFORMED: u32 = 1_000;
 
-const NO_HEAD: Head = Head { status: 0, body: BodyLength::Exact(0), persistence: Persistence::KeepAlive };
+/// Name in results of a coding that has none here.
+const OTHER_CODING: &str = "other";
+
+const NO_HEAD: Head =
+    Head { status: 0, body: BodyLength::Exact(0), persistence: Persistence::KeepAlive, coding: Some(Coding::Identity) };
 
 impl HttpClient {
     /// `specs` must not be empty; `first` is the one to begin with, so that threads do not send the same request at the same time.
@@ -80,6 +93,7 @@ impl HttpClient {
             request: spec.request.clone(),
             template: HeadTemplate::new(),
             reference: Reference::new(&spec.expectation, bytes_max),
+            coding: None,
         };
         let requests = specs.iter().map(state).collect();
         Self {
@@ -104,11 +118,18 @@ impl HttpClient {
         if !self.verify.compares_content() {
             return 0;
         }
-        self.requests
-            .iter()
-            .zip(&other.requests)
-            .filter(|(ours, theirs)| !ours.reference.agrees(&theirs.reference))
-            .count()
+        self.requests.iter().zip(&other.requests).filter(|(ours, theirs)| !ours.agrees(theirs)).count()
+    }
+
+    /// Returns the bodies of the good replies, one for each request of which there was any, in the order of the requests.
+    #[must_use]
+    pub fn bodies(&self) -> Vec<BodySeen> {
+        let seen = |(index, state): (usize, &RequestState)| {
+            let request = self.operation_name(u32::try_from(index).unwrap_or(u32::MAX)).into_owned();
+            let coding = state.coding?.map_or(OTHER_CODING, Coding::name).to_owned();
+            Some(BodySeen { request, coding, bytes: state.reference.length()?, sha256: state.reference.digest() })
+        };
+        self.requests.iter().enumerate().filter_map(seen).collect()
     }
 }
 
@@ -151,7 +172,7 @@ impl ClientProtocol for HttpClient {
                     conn.head = head;
                     conn.verify = state.level(self.verify, &mut self.sampler);
                     conn.body_bytes = 0;
-                    conn.is_same = conn.verify.compares_content() && is_success(head);
+                    conn.is_same = conn.verify.compares_content() && is_success(head) && state.may_have(head.coding);
                 }
                 Ok(Event::End) => {
                     let outcome = conn.outcome(state);
@@ -216,6 +237,17 @@ impl RequestState {
     fn level(&self, deepest: HttpVerify, sampler: &mut Sampler) -> HttpVerify {
         if sampler.draw() || self.reference.awaits_body() { deepest } else { deepest.min(HttpVerify::Length) }
     }
+
+    /// Returns true if a good reply may have this coding.
+    #[inline]
+    fn may_have(&self, coding: ContentCoding) -> bool {
+        self.coding.is_none_or(|known| known == coding)
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        let is_coded_alike = self.coding.zip(other.coding).is_none_or(|(ours, theirs)| ours == theirs);
+        is_coded_alike && self.reference.agrees(&other.reference)
+    }
 }
 
 impl HttpConn {
@@ -245,18 +277,21 @@ impl HttpConn {
         if self.verify == HttpVerify::Status {
             return Ok(());
         }
-        let (length, reference) = (self.body_bytes, &mut state.reference);
-        if !reference.has_length(length) {
+        let (length, coding) = (self.body_bytes, self.head.coding);
+        let (has_coding, reference) = (state.may_have(coding), &mut state.reference);
+        if !has_coding || !reference.has_length(length) {
             if self.verify.compares_content() {
                 reference.distrust();
             }
-            return Err(ErrorClass::Length);
+            return Err(if has_coding { ErrorClass::Length } else { ErrorClass::Encoding });
         }
         if !self.verify.compares_content() {
             reference.settle_length(length);
-            return Ok(());
+        } else if !self.is_same || !reference.accept(length, &self.tail) {
+            return Err(ErrorClass::Content);
         }
-        if self.is_same && reference.accept(length, &self.tail) { Ok(()) } else { Err(ErrorClass::Content) }
+        state.coding = Some(coding);
+        Ok(())
     }
 
     #[inline]

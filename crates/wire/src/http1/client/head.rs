@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::DecodeError;
+use crate::http1::coding::Coding;
 
 /// Most headers that are accepted.
 pub(super) const HEADERS_MAX: usize = 100;
@@ -15,6 +16,8 @@ pub struct Head {
     pub status: u16,
     pub body: BodyLength,
     pub persistence: Persistence,
+    /// Coding of the body; `None` is several, or one that is not known here.
+    pub coding: Option<Coding>,
 }
 
 impl Head {
@@ -132,16 +135,16 @@ fn parse(bytes: &[u8]) -> Result<(Head, Option<Range<usize>>), DecodeError> {
         (None, false) => BodyLength::UntilEof,
     };
     let persistence = if body == BodyLength::UntilEof { Persistence::Close } else { persistence };
-    Ok((Head { status, body, persistence }, facts.date))
+    Ok((Head { status, body, persistence, coding: facts.coding }, facts.date))
 }
 
 fn from_httparse(error: httparse::Error) -> DecodeError {
     if error == httparse::Error::TooManyHeaders { DecodeError::HeadTooLarge } else { DecodeError::Head }
 }
 
-#[derive(Default)]
 struct Facts {
     length: Option<u64>,
+    coding: Option<Coding>,
     is_chunked: bool,
     says_close: bool,
     says_keep_alive: bool,
@@ -150,7 +153,14 @@ struct Facts {
 
 impl Facts {
     fn gather(headers: &[httparse::Header<'_>], bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut facts = Self::default();
+        let mut facts = Self {
+            length: None,
+            coding: Some(Coding::Identity),
+            is_chunked: false,
+            says_close: false,
+            says_keep_alive: false,
+            date: None,
+        };
         for header in headers {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             if is("content-length") {
@@ -168,6 +178,9 @@ impl Facts {
                     facts.says_close |= token.eq_ignore_ascii_case(b"close");
                     facts.says_keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
                 }
+            } else if is("content-encoding") {
+                // A second field is a second coding (RFC 9110 §8.4).
+                facts.coding = Coding::named(header.value).filter(|_| facts.coding == Some(Coding::Identity));
             } else if is("date") {
                 let start = header.value.as_ptr().addr() - bytes.as_ptr().addr();
                 facts.date = Some(start..start + header.value.len());
