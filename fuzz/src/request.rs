@@ -31,7 +31,7 @@ fn parse_torn(stream: &[u8], tearing: Tearing, limits: &HeadLimits) -> Result<Op
 
 /// Describes every property of a request.
 fn describe(request: Request<'_>) -> String {
-    let validators = Validators { etag: b"\"tag\"", modified: 784_111_777 };
+    let validators = Validators { etag: b"\"tag\"", modified: 784_111_777, changed: 784_111_777 };
     let verdict = conditional::evaluate(&request, validators);
     let selection = range::select(&request, validators, 1_000, 784_111_778);
     let hosts: Vec<_> = request.values("host").collect();

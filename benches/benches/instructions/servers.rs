@@ -131,7 +131,7 @@ impl Site for Page {
 
 fn site() -> Setup<web::WebServer<Page>> {
     let metadata = Metadata { device: 1, inode: 1, size: 128, modified_ns: 1, changed_ns: 1 };
-    let heads = Heads::new(&metadata, "text/plain", &[b'x'; 128], now().unix);
+    let heads = Heads::new(&metadata, &"text/plain".into(), &[b'x'; 128], now().unix);
     setup(web::WebServer::new(Page(heads), HttpOptions::default()), WRK.as_bytes().to_vec())
 }
 

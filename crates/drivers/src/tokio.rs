@@ -236,11 +236,15 @@ impl<P: Protocol> Connection<'_, P> {
     fn move_bytes(&mut self, tally: &mut Tally, cx: &mut Context<'_>) -> io::Result<bool> {
         let read = self.read(tally, cx)?;
         let wrote = self.write(tally, cx)?;
-        if wrote {
+        let resumes = self.session.wants_turn(wrote);
+        if resumes {
+            if P::STREAMS {
+                SCRATCH.with_borrow_mut(|Scratch { buffers, .. }| self.session.outbox().borrow_buffer(buffers));
+            }
             self.session.resume(self.protocol, clock::now());
         }
         SCRATCH.with_borrow_mut(|Scratch { buffers, .. }| self.session.outbox().return_buffer(buffers));
-        Ok(read || wrote)
+        Ok(read || wrote || resumes)
     }
 
     fn read(&mut self, tally: &mut Tally, cx: &mut Context<'_>) -> io::Result<bool> {

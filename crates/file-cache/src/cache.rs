@@ -10,15 +10,16 @@ use sys::beneath::Root;
 
 use self::slots::{Slot, Slots};
 use crate::{
-    Body, CacheLimits, PathEntry, Revalidation,
+    Body, CacheLimits, CheckedRoot, PathEntry, Revalidation,
     limits::{Budgets, Reserved, Shortage},
+    root::LiveRoot,
     unix_ns,
 };
 
 /// Files of one directory tree by path. See the crate's description for its laws.
 #[derive(Debug)]
 pub struct PathCache<B> {
-    root: Root,
+    root: LiveRoot,
     revalidation: Revalidation,
     shards: Box<[Shard<B>]>,
     hasher: RandomState,
@@ -41,15 +42,14 @@ pub enum Lookup {
     Miss,
 }
 
-/// Error of [`PathCache::insert_pinned`]: the path has a pinned entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AlreadyPinned;
+/// Error: the path has a pinned entry.
+struct AlreadyPinned;
 
 impl<B: Body> PathCache<B> {
     /// Makes an empty cache of files beneath `root`, which are checked again after `revalidate`.
     pub fn new(root: Root, limits: &CacheLimits, revalidate: Duration) -> Self {
         Self {
-            root,
+            root: LiveRoot::new(root),
             revalidation: Revalidation::new(revalidate),
             shards: (0..limits.shards()).map(|_| Shard(RwLock::new(Slots::default()))).collect(),
             hasher: RandomState::default(),
@@ -57,8 +57,10 @@ impl<B: Body> PathCache<B> {
         }
     }
 
-    pub fn root(&self) -> &Root {
-        &self.root
+    /// Returns the directory that the root's path meant at most the interval before `now_ns`. When that is another one than
+    /// before, or the clock was set back, every entry goes that is not pinned.
+    pub fn root(&self, now_ns: u64) -> CheckedRoot {
+        self.root.get(self.revalidation, now_ns, || _ = self.remove_if(|entry| !entry.is_pinned()))
     }
 
     // --- lookups --------------------------------------------------------------------------
@@ -85,14 +87,15 @@ impl<B: Body> PathCache<B> {
         &self,
         path: &[u8],
         now: Duration,
-        load: impl FnOnce() -> Result<Arc<PathEntry<B>>, E>,
+        load: impl FnOnce(&CheckedRoot) -> Result<Arc<PathEntry<B>>, E>,
     ) -> Result<(Arc<PathEntry<B>>, Lookup), E> {
         let now_ns = unix_ns(now);
+        let root = self.root(now_ns);
         let known = self.get(path);
-        let lookup = known.as_ref().map_or(Lookup::Miss, |known| self.check(known, now_ns));
+        let lookup = known.as_ref().map_or(Lookup::Miss, |known| self.check(known, &root, now_ns));
         let entry = match known {
             Some(known) if lookup != Lookup::Miss => known,
-            known => load().inspect_err(|_| known.iter().for_each(|known| _ = self.remove_entry(known)))?,
+            known => load(&root).inspect_err(|_| known.iter().for_each(|known| _ = self.remove_entry(known)))?,
         };
         entry.record_use(now_ns);
         Ok((entry, lookup))
@@ -112,12 +115,13 @@ impl<B: Body> PathCache<B> {
         }
     }
 
-    fn check(&self, entry: &PathEntry<B>, now_ns: u64) -> Lookup {
+    fn check(&self, entry: &PathEntry<B>, root: &CheckedRoot, now_ns: u64) -> Lookup {
         if self.is_current(entry, now_ns) {
             return Lookup::Hit;
         }
-        let stat = || self.root.stat(entry.relative().unwrap_or_default());
-        let is_unchanged = entry.last_check.recheck(now_ns, || entry.body().state().is_unchanged(stat));
+        let stat = || root.root().stat(entry.relative().unwrap_or_default());
+        // An entry is no fresher than the root that it was found beneath.
+        let is_unchanged = entry.last_check.recheck(root.checked_ns(), || entry.body().state().is_unchanged(stat));
         if is_unchanged { Lookup::Revalidated } else { Lookup::Miss }
     }
 
@@ -143,23 +147,6 @@ impl<B: Body> PathCache<B> {
         drop(slots);
         drop(replaced);
         entry
-    }
-
-    /// Puts a pinned entry in the place of a file, or where nothing is.
-    ///
-    /// # Errors
-    /// There is a pinned entry already, which stays.
-    pub fn insert_pinned(&self, entry: PathEntry<B>) -> Result<(), AlreadyPinned> {
-        let hash = self.hasher.hash_one(entry.path());
-        let mut slots = self.shard(hash).0.write();
-        if slots.get(hash, entry.path()).is_some_and(|there| there.is_pinned()) {
-            return Err(AlreadyPinned);
-        }
-        let replaced = slots.remove(hash, entry.path());
-        slots.insert(Slot::new(hash, Arc::new(entry), None));
-        drop(slots);
-        drop(replaced);
-        Ok(())
     }
 
     /// Puts a pinned entry in the place of whatever is there. Returns true if that was pinned, too.

@@ -40,9 +40,10 @@ pub struct PathEntry<B> {
 }
 
 impl<B: Body> PathEntry<B> {
-    /// Entry for a file that was opened at `now_ns`, in nanoseconds since the epoch.
-    pub fn new(path: &[u8], relative: &[u8], body: B, now_ns: u64) -> Self {
-        Self { relative: Some(relative.into()), ..Self::pinned(path, body, now_ns) }
+    /// Entry for a file that was opened beneath a root which was checked at `checked_ns`, in nanoseconds since the epoch: it
+    /// is no fresher than that.
+    pub fn new(path: &[u8], relative: &[u8], body: B, checked_ns: u64) -> Self {
+        Self { relative: Some(relative.into()), ..Self::pinned(path, body, checked_ns) }
     }
 
     /// Entry that stands for no file of the tree: it is always current, and never evicted.

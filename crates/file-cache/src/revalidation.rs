@@ -27,8 +27,14 @@ impl Revalidation {
     /// True if no check is due at `now_ns`, in nanoseconds since the epoch.
     #[inline]
     pub fn is_fresh(&self, last: &LastCheck, now_ns: u64) -> bool {
+        self.is_fresh_since(last.0.load(Ordering::Relaxed), now_ns)
+    }
+
+    /// True if no check is due at `now_ns` after one at `checked_ns`, both in nanoseconds since the epoch.
+    #[inline]
+    pub(crate) fn is_fresh_since(&self, checked_ns: u64, now_ns: u64) -> bool {
         // A clock that was set back wraps around to a large age.
-        now_ns.wrapping_sub(last.0.load(Ordering::Relaxed)) < self.interval_ns
+        now_ns.wrapping_sub(checked_ns) < self.interval_ns
     }
 }
 
@@ -41,7 +47,7 @@ impl LastCheck {
         Self(AtomicU64::new(now_ns))
     }
 
-    /// Runs a check, and remembers when if it finds nothing changed. Returns its finding.
+    /// Runs a check, and remembers that it was at `now_ns` if it finds nothing changed. Returns its finding.
     pub fn recheck(&self, now_ns: u64, is_unchanged: impl FnOnce() -> bool) -> bool {
         let is_unchanged = is_unchanged();
         if is_unchanged {

@@ -35,9 +35,11 @@ impl HttpArgs {
     /// Opens what the flags name.
     ///
     /// # Errors
-    /// Those of [`Site::open`].
+    /// Those of [`web::ContentArgs::open_root`].
     pub fn open_site(&self, settings: Arc<Settings>) -> io::Result<Site> {
-        Ok(Site::open(self.tree.root(), self.site_options())?.with_settings(settings))
+        let root = self.tree.open_root()?;
+        web::warn_of_missing(&root, &settings.content);
+        Ok(Site::new(root, self.site_options()).with_settings(settings))
     }
 
     fn site_options(&self) -> SiteOptions {

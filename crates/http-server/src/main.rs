@@ -30,6 +30,10 @@ impl Cli for Options {
     const NAME: &'static str = "http-server";
     const LISTEN: &'static str = "127.0.0.1:8080";
 
+    fn check(&self) -> Result<(), String> {
+        self.http.tree.content.check()
+    }
+
     fn service(&self) -> &ServiceArgs {
         &self.service
     }

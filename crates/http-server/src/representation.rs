@@ -9,7 +9,7 @@ use sys::{
     beneath::{Metadata, OpenError, Opened},
     contents::read_unchanging,
 };
-use web::Heads;
+use web::{Heads, Presentation};
 use wire::http1::{Connection, Part};
 
 /// Size of the largest bodies that are copied behind their head, in bytes; sharing a larger one is cheaper than copying it.
@@ -38,7 +38,12 @@ impl Representation {
     ///
     /// # Errors
     /// Those of fstat(2) and pread(2).
-    pub(crate) fn load(opened: Opened, media_type: &str, contents_max: u64, unix: Duration) -> Result<Self, OpenError> {
+    pub(crate) fn load(
+        opened: Opened,
+        presentation: &Presentation,
+        contents_max: u64,
+        unix: Duration,
+    ) -> Result<Self, OpenError> {
         let Opened { file, metadata } = opened;
         let file = File::from(file);
         let (inline, body, metadata) = match read_unchanging(&file, metadata, contents_max)? {
@@ -50,7 +55,7 @@ impl Representation {
                 (vec![], Body::File(region), metadata)
             }
         };
-        let heads = Heads::new(&metadata, media_type, &inline, unix);
+        let heads = Heads::new(&metadata, presentation, &inline, unix);
         Ok(Self { heads, body, state: FileState::new(metadata, unix) })
     }
 

@@ -2,10 +2,10 @@
 
 use std::{convert::Infallible, io, ops::Range, path::Path, sync::Arc, time::Duration};
 
-use file_cache::{CacheLimits, Lookup, PathCache, PathEntry, unix_ns};
+use file_cache::{CacheLimits, CheckedRoot, Lookup, PathCache, PathEntry, unix_ns};
 use proto::{Now, Outbox};
 use sys::beneath::Root;
-use web::{Heads, NotFound, Response, Settings, path};
+use web::{Heads, NotFound, Response, Settings};
 use wire::http1::Connection;
 
 use crate::representation::Representation;
@@ -56,11 +56,16 @@ impl Site {
     /// # Errors
     /// `directory` cannot be opened as a directory.
     pub fn open(directory: &Path, options: SiteOptions) -> io::Result<Self> {
-        Ok(Self {
-            cache: PathCache::new(Root::open(directory)?, &options.cache, options.revalidate),
+        Ok(Self::new(Root::open(directory)?, options))
+    }
+
+    /// Serves what is beneath `root`.
+    pub fn new(root: Root, options: SiteOptions) -> Self {
+        Self {
+            cache: PathCache::new(root, &options.cache, options.revalidate),
             contents_max: options.contents_max(),
             settings: Arc::default(),
-        })
+        }
     }
 
     /// Replaces the settings.
@@ -72,15 +77,18 @@ impl Site {
     #[cold]
     #[inline(never)]
     fn find(&self, path: &[u8], now: Now) -> Result<(Arc<PathEntry<Representation>>, Lookup), NotFound> {
-        let path = path::normalise(path)?;
-        self.cache.find(&path, now.unix, || self.load(&path, now.unix))
+        self.find_by_key(&self.settings.content.locate(path)?, now)
     }
 
-    fn load(&self, path: &[u8], unix: Duration) -> Result<Arc<PathEntry<Representation>>, NotFound> {
-        let (relative, opened) = web::open(self.cache.root(), path)?;
-        let media_type = self.settings.media_types.for_name(&relative);
-        let representation = Representation::load(opened, &media_type, self.contents_max, unix)?;
-        Ok(self.cache.insert(PathEntry::new(path, &relative, representation, unix_ns(unix))))
+    fn find_by_key(&self, key: &[u8], now: Now) -> Result<(Arc<PathEntry<Representation>>, Lookup), NotFound> {
+        self.cache.find(key, now.unix, |root| self.load(key, root, now.unix))
+    }
+
+    fn load(&self, key: &[u8], root: &CheckedRoot, unix: Duration) -> Result<Arc<PathEntry<Representation>>, NotFound> {
+        let (relative, opened) = web::open(root.root(), key, &self.settings.content)?;
+        let presentation = self.settings.content.presentation(&relative, &self.settings.media_types);
+        let representation = Representation::load(opened, &presentation, self.contents_max, unix)?;
+        Ok(self.cache.insert(PathEntry::new(key, &relative, representation, root.checked_ns())))
     }
 }
 
@@ -102,6 +110,16 @@ impl web::Site for Site {
             return Ok((sent, Lookup::Hit));
         }
         let (entry, lookup) = self.find(path, now)?;
+        Ok((send(entry.body()), lookup))
+    }
+
+    fn with_own_file<R>(
+        &self,
+        normal: &[u8],
+        now: Now,
+        mut send: impl FnMut(&Self::File) -> R,
+    ) -> Result<(R, Lookup), NotFound> {
+        let (entry, lookup) = self.find_by_key(&self.settings.content.own_key(normal), now)?;
         Ok((send(entry.body()), lookup))
     }
 

@@ -89,6 +89,12 @@ pub trait Protocol: Send + Sync + 'static {
     /// soon as it has been read, which is best unless the protocol has memory latency to hide.
     const BATCH: usize = 1;
 
+    /// True for a protocol that has more to say than the requests at hand: one whose replies are made piece by piece, as
+    /// the peer takes them. It is offered a turn, [`Protocol::on_input`] with whatever input is held, perhaps none,
+    /// whenever output has been sent and there is room for more. It is also told the end of input
+    /// ([`Protocol::on_end`]). A turn is a hint: there may be nothing to do.
+    const STREAMS: bool = false;
+
     fn open(&self, peer: Peer<'_>, now: Now) -> Self::Conn;
 
     /// Answers as many whole (pipelined) requests in `input` as `out` has room for.
@@ -102,6 +108,14 @@ pub trait Protocol: Send + Sync + 'static {
         for entry in entries {
             entry.step = self.on_input(entry.conn, entry.input, now, entry.out);
         }
+    }
+
+    /// Notes that no more input will come, since the peer has closed its side or the server drains; only for a protocol
+    /// that raises [`Protocol::STREAMS`]. Called once, when there is room; input that is held is still offered. Turns go
+    /// on until one leaves nothing to be sent; then the connection is closed.
+    fn on_end(&self, conn: &mut Self::Conn, now: Now, out: &mut Outbox) -> Flow {
+        let _ = (conn, now, out);
+        Flow::Open
     }
 
     /// Returns the time to call [`Protocol::on_deadline`]; called only while no output is pending, since a peer that

@@ -54,6 +54,8 @@ pub struct Session<P: Protocol> {
     phase: Phase,
     /// No more input will come: the peer closed its side, or the server drains. Buffered requests are still answered.
     is_ended: bool,
+    /// A protocol with [`Protocol::STREAMS`] has been told so.
+    is_end_told: bool,
     quiet_since: Instant,
     /// Time of the greatest age.
     retire_at: Option<Instant>,
@@ -70,6 +72,7 @@ impl<P: Protocol> Session<P> {
             outbox: Outbox::default(),
             phase: Phase::Open,
             is_ended: false,
+            is_end_told: false,
             quiet_since: now.instant,
             retire_at: limits.age_max.and_then(|age| now.instant.checked_add(age)),
             is_retiring: false,
@@ -97,7 +100,7 @@ impl<P: Protocol> Session<P> {
     #[inline]
     pub fn is_done(&self) -> bool {
         match self.phase {
-            Phase::Open => self.outbox.is_broken() || self.is_ended && self.outbox.is_idle(),
+            Phase::Open => self.outbox.is_broken() || self.is_ended && self.outbox.is_idle() && !self.owes_end(),
             Phase::Closing(mode) => self.outbox.is_idle() && (self.is_ended || mode == CloseMode::Close),
             Phase::Lingering { .. } => self.is_ended,
             Phase::Aborted => true,
@@ -187,12 +190,37 @@ impl<P: Protocol> Session<P> {
         self.finish(protocol, step, data);
     }
 
-    /// Offers held input again: after new input, or after a flush made room.
+    /// True if [`Session::resume`] has something to offer, now that output has or has not been sent (`flushed`). To be
+    /// asked after every attempt to send, and after the end of input.
+    #[inline]
+    pub fn wants_turn(&self, flushed: bool) -> bool {
+        flushed && (self.has_input() || P::STREAMS && self.can_take_input()) || self.owes_end() && self.can_take_input()
+    }
+
+    /// Offers held input again: after new input, or after a flush made room. A protocol with [`Protocol::STREAMS`] has
+    /// its turn although none is held.
     #[inline]
     pub fn resume(&mut self, protocol: &P, now: Now) {
+        if P::STREAMS {
+            return self.resume_stream(protocol, now);
+        }
         if self.inbox.is_empty() {
             return;
         }
+        self.offer_held(protocol, now);
+    }
+
+    fn resume_stream(&mut self, protocol: &P, now: Now) {
+        self.offer_held(protocol, now);
+        if self.owes_end() && self.can_take_input() {
+            self.is_end_told = true;
+            let flow = protocol.on_end(&mut self.conn, now, &mut self.outbox);
+            self.finish(protocol, Step { flow, ..Step::open(0) }, &[]);
+        }
+    }
+
+    #[inline]
+    fn offer_held(&mut self, protocol: &P, now: Now) {
         let step = match self.can_take_input() {
             true => protocol.on_input(&mut self.conn, self.inbox.filled(), now, &mut self.outbox),
             false => Step::open(0),
@@ -219,6 +247,13 @@ impl<P: Protocol> Session<P> {
         })
     }
 
+    /// True if the protocol is still to be told that no more input will come.
+    #[inline]
+    fn owes_end(&self) -> bool {
+        P::STREAMS && self.is_ended && !self.is_end_told
+    }
+
+    #[inline]
     fn can_take_input(&self) -> bool {
         self.phase == Phase::Open && !self.outbox.is_full()
     }
@@ -360,5 +395,7 @@ impl<P: Protocol> Session<P> {
     }
 }
 
+#[cfg(test)]
+mod stream_tests;
 #[cfg(test)]
 mod tests;

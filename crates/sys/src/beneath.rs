@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
+    path::{self, Path, PathBuf},
     time::Duration,
 };
 
@@ -16,11 +17,17 @@ mod walk;
 /// A rename somewhere in the tree can make one resolution uncertain (openat2(2), EAGAIN); twice in a row is rare.
 const RESOLVE_TRIES: usize = 8;
 
-/// The directory whose files may be opened. It stays the same directory when its name comes to mean another.
+/// The directory whose files may be opened. It stays the same directory when its name comes to mean another, which
+/// [`Root::reopen_if_replaced`] finds.
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
     resolver: Resolver,
+    follows_links: bool,
+    /// Absolute path by which it was opened.
+    path: PathBuf,
+    /// Device and inode. While the directory is open, no other one has them.
+    identity: (u64, u64),
 }
 
 /// Way to resolve a path beneath a directory.
@@ -190,15 +197,35 @@ impl Root {
     /// # Errors
     /// Those of open(2) and openat2(2). Where the kernel or a sandbox does not know openat2 (ENOSYS), paths are resolved
     /// component by component, with the same outcome and more system calls.
-    pub fn open(path: impl rustix::path::Arg) -> rustix::io::Result<Self> {
+    pub fn open(path: impl AsRef<Path>) -> rustix::io::Result<Self> {
+        let path = path.as_ref();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = fs::open(path, flags, Mode::empty())?;
+        let stat = fs::fstat(&directory)?;
         let resolver = match fs::openat2(&directory, c".", flags, Mode::empty(), ResolveFlags::BENEATH) {
             Ok(_) => Resolver::Kernel,
             Err(Errno::NOSYS) => Resolver::Walk,
             Err(other) => return Err(other),
         };
-        Ok(Self { directory, resolver })
+        // Where the current directory has no name any more, the path says as much as an absolute one could.
+        let path = path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Ok(Self { directory, resolver, follows_links: true, path, identity: (stat.st_dev, stat.st_ino) })
+    }
+
+    /// Opens the directory that the path of this root means now, if that is another one: it was removed and made again, or
+    /// replaced by renaming, or a link on the way leads elsewhere. `None` where it is the same, or cannot be opened.
+    pub fn reopen_if_replaced(&self) -> Option<Self> {
+        let there = fs::stat(&self.path).ok()?;
+        if (there.st_dev, there.st_ino) == self.identity {
+            return None;
+        }
+        Some(Self { follows_links: self.follows_links, ..Self::open(&self.path).ok()? })
+    }
+
+    /// The same directory, beneath which no link is followed.
+    #[must_use]
+    pub fn without_symlinks(self) -> Self {
+        Self { follows_links: false, ..self }
     }
 
     /// Opens a regular file for reading, following only links that stay beneath the root. `relative` is a path without
@@ -241,8 +268,8 @@ impl Root {
     fn resolve(&self, relative: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
         match self.resolver {
-            Resolver::Kernel => resolve(&self.directory, relative, flags),
-            Resolver::Walk => retry_on_intr(|| walk::open(self.directory.as_fd(), relative, flags)),
+            Resolver::Kernel => resolve(&self.directory, relative, flags, self.follows_links),
+            Resolver::Walk => retry_on_intr(|| walk::open(self.directory.as_fd(), relative, flags, self.follows_links)),
         }
     }
 
@@ -257,13 +284,18 @@ impl Root {
         if relative.starts_with(b"/") {
             return Err(OpenError::Missing);
         }
+        if !self.follows_links {
+            // A directory on the way may have become a link meanwhile, which changes nothing of the file.
+            return Metadata::of(self.resolve(relative, OFlags::PATH)?);
+        }
         Ok(Metadata::from(&fs::statat(&self.directory, relative, AtFlags::empty())?))
     }
 }
 
 /// openat2(2), again when a rename meanwhile made its outcome uncertain.
-fn resolve(directory: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-    let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+fn resolve(directory: &OwnedFd, path: &[u8], flags: OFlags, follows_links: bool) -> Result<OwnedFd, Errno> {
+    let mut how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    how.set(ResolveFlags::NO_SYMLINKS, !follows_links);
     let mut tries = RESOLVE_TRIES;
     loop {
         tries -= 1;

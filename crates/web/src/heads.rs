@@ -1,9 +1,14 @@
 //! Heads of a file's responses, rendered ahead of time.
 
-use std::time::Duration;
+use std::{
+    hash::{DefaultHasher, Hasher},
+    time::Duration,
+};
 
 use sys::beneath::Metadata;
-use wire::http1::{PreparedResponse, Status, conditional::Validators, date::format_date};
+use wire::http1::{PreparedResponse, Status, conditional::Validators, date::format_date, response::ResponseBuilder};
+
+use crate::Presentation;
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
@@ -16,39 +21,65 @@ pub struct Heads {
     pub not_modified: PreparedResponse,
     etag: Box<str>,
     media_type: Box<str>,
+    /// Configured fields of every response about the file, as lines of a head.
+    fields: Box<[u8]>,
     /// Length of the file in bytes.
     size: u64,
     /// Last modification, in seconds since the epoch.
     modified: u64,
+    /// Last change of contents or inode, in seconds since the epoch.
+    changed: u64,
 }
 
 impl Heads {
     /// Renders the heads for a file in this state, at `unix` since the epoch. `body` is put behind the head of the 200: all
     /// of the file, or nothing where its bytes come from elsewhere.
-    pub fn new(metadata: &Metadata, media_type: &str, body: &[u8], unix: Duration) -> Self {
-        let etag = format!("\"{:x}-{:x}\"", metadata.modified_ns, metadata.size);
+    pub fn new(metadata: &Metadata, presentation: &Presentation, body: &[u8], unix: Duration) -> Self {
+        let Presentation { media_type, cache_control, fields } = presentation;
+        let etag = entity_tag(metadata);
+        let seconds = |ns: i64| u64::try_from(ns / NANOSECONDS).unwrap_or(0);
         // Never later than the response (RFC 9110, section 8.8.2.1).
-        let modified = u64::try_from(metadata.modified_ns / NANOSECONDS).unwrap_or(0).min(unix.as_secs());
+        let modified = seconds(metadata.modified_ns).min(unix.as_secs());
+        let changed = seconds(metadata.changed_ns);
         let date = format_date(modified);
         let ok = PreparedResponse::builder(Status::Ok)
             .field("Content-Type", media_type)
             .field("Content-Length", metadata.size.to_string())
             .field("Last-Modified", date)
             .field("ETag", &etag)
-            .field("Accept-Ranges", "bytes")
-            .body(body);
+            .field("Accept-Ranges", "bytes");
         let not_modified =
-            PreparedResponse::builder(Status::NotModified).field("Last-Modified", date).field("ETag", &etag).body(b"");
+            PreparedResponse::builder(Status::NotModified).field("Last-Modified", date).field("ETag", &etag);
+        // A 304 has them all, too: a cache puts them in the place of those it has (RFC 9111, section 3.2).
+        let configured = |builder: ResponseBuilder| match cache_control {
+            Some(value) => builder.field("Cache-Control", value).lines(fields),
+            None => builder.lines(fields),
+        };
+        let (ok, not_modified) = (configured(ok).body(body), configured(not_modified).body(b""));
         let size = metadata.size;
-        Self { ok, not_modified, etag: etag.into(), media_type: media_type.into(), size, modified }
+        Self {
+            ok,
+            not_modified,
+            etag: etag.into(),
+            media_type: (**media_type).into(),
+            fields: (**fields).into(),
+            size,
+            modified,
+            changed,
+        }
     }
 
     pub fn validators(&self) -> Validators<'_> {
-        Validators { etag: self.etag.as_bytes(), modified: self.modified }
+        Validators { etag: self.etag.as_bytes(), modified: self.modified, changed: self.changed }
     }
 
     pub fn media_type(&self) -> &str {
         &self.media_type
+    }
+
+    /// Returns the configured fields of every response about the file, as lines of a head.
+    pub(crate) fn fields(&self) -> &[u8] {
+        &self.fields
     }
 
     /// Length of the file in bytes.
@@ -58,8 +89,27 @@ impl Heads {
 
     /// Memory that these hold beside themselves, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.ok.heap_bytes() + self.not_modified.heap_bytes() + self.etag.len() + self.media_type.len()
+        self.ok.heap_bytes()
+            + self.not_modified.heap_bytes()
+            + self.etag.len()
+            + self.media_type.len()
+            + self.fields.len()
     }
+}
+
+/// Returns the strong entity tag of a file in this state.
+///
+/// Nobody can set the change time, so it tells a rewritten file from the old one where the modification time was put back.
+/// The inode number tells apart two files of one tick of the clock, of which one takes the place of the other. Both differ
+/// from machine to machine, and so does the tag: a hash, as inode numbers are nobody's business.
+fn entity_tag(metadata: &Metadata) -> String {
+    let Metadata { device: _, inode, size, modified_ns, changed_ns } = *metadata;
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u64(inode);
+    hasher.write_u64(size);
+    hasher.write_i64(modified_ns);
+    hasher.write_i64(changed_ns);
+    format!("\"{:016x}\"", hasher.finish())
 }
 
 #[cfg(test)]
@@ -69,9 +119,24 @@ mod tests {
     #[test]
     fn last_modified_is_never_later_than_the_response() {
         let metadata = Metadata { device: 1, inode: 1, size: 0, modified_ns: 2_000 * NANOSECONDS, changed_ns: 0 };
-        let at = |seconds| Heads::new(&metadata, "a/b", b"", Duration::from_secs(seconds));
+        let at = |seconds| Heads::new(&metadata, &"a/b".into(), b"", Duration::from_secs(seconds));
         assert_eq!((at(1_000).modified, at(3_000).modified), (1_000, 2_000));
         let old = Metadata { modified_ns: -5 * NANOSECONDS, ..metadata };
-        assert_eq!(Heads::new(&old, "a/b", b"", Duration::from_secs(9)).modified, 0);
+        assert_eq!(Heads::new(&old, &"a/b".into(), b"", Duration::from_secs(9)).modified, 0);
+    }
+
+    #[test]
+    fn every_change_of_a_file_changes_its_entity_tag() {
+        let metadata = Metadata { device: 1, inode: 2, size: 3, modified_ns: 4, changed_ns: 5 };
+        let tag = entity_tag(&metadata);
+        assert_eq!((tag.len(), entity_tag(&Metadata { device: 9, ..metadata })), (18, tag.clone()));
+        for other in [
+            Metadata { inode: 9, ..metadata },
+            Metadata { size: 9, ..metadata },
+            Metadata { modified_ns: 9, ..metadata },
+            Metadata { changed_ns: 9, ..metadata },
+        ] {
+            assert_ne!(entity_tag(&other), tag, "{other:?}");
+        }
     }
 }

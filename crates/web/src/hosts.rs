@@ -16,7 +16,8 @@ pub struct Hosted<S> {
 impl<S> Hosted<S> {
     /// Serves `site`, which was made with the same settings.
     pub fn new(site: S, settings: Arc<Settings>) -> Self {
-        Self { site, settings, pages: Pages::new() }
+        let pages = Pages::new(&settings.content.fields_for(None));
+        Self { site, settings, pages }
     }
 }
 

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod content;
 mod heads;
 mod hosts;
 mod media;
@@ -23,14 +24,18 @@ mod tree;
 mod upload;
 pub mod workers;
 
+pub use content::{
+    CacheControlRule, Content, ErrorPage, HeaderRule, IndexName, Pattern, Presentation, Redirect, RedirectTarget,
+    Rewrite, SitePath, Symlinks,
+};
 pub use file_cache::Lookup;
 pub use heads::Heads;
 pub use hosts::{Hosted, Hosts};
-pub use media::{MediaTypes, MimeFileError, MimeProblem};
+pub use media::{Charset, MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
 pub use options::HttpOptions;
 pub use server::{Conn, WebServer};
 pub use settings::{ContentArgs, Settings, SettingsError};
 pub use site::{NotFound, Response, Route, Site};
 pub use statistics::Statistics;
-pub use tree::{TreeArgs, curl_command, open, url};
+pub use tree::{TreeArgs, curl_command, open, url, warn_of_missing};

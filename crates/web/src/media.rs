@@ -1,6 +1,7 @@
 //! Media types of files, by their names.
 
 mod map;
+mod modern;
 
 use std::{
     collections::HashMap,
@@ -8,6 +9,7 @@ use std::{
     fs, io,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    str::FromStr,
     sync::Arc,
 };
 
@@ -19,6 +21,30 @@ use thiserror::Error;
 pub struct MediaTypes {
     /// Types by extension in lower case.
     mapped: HashMap<String, Arc<str>>,
+    charset: Charset,
+}
+
+/// Character set that the type of a text names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charset(Option<Box<str>>);
+
+impl Default for Charset {
+    fn default() -> Self {
+        Self(Some("utf-8".into()))
+    }
+}
+
+impl FromStr for Charset {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:+".contains(&byte);
+        match text {
+            "off" => Ok(Self(None)),
+            name if !name.is_empty() && name.bytes().all(is_in_name) => Ok(Self(Some(name.into()))),
+            _ => Err(format!("{text:?} is not the name of a character set, such as utf-8, or off")),
+        }
+    }
 }
 
 /// Reason why a map file cannot be used.
@@ -45,19 +71,38 @@ impl MediaTypes {
             line,
             problem,
         })?;
-        Ok(Self { mapped })
+        Ok(Self { mapped, ..Self::default() })
     }
 
-    /// Returns the Content-Type of a file with this name. Text is taken to be UTF-8, and what is unknown to be bytes.
+    /// Replaces the character set of texts.
+    #[must_use]
+    pub fn with_charset(self, charset: Charset) -> Self {
+        Self { charset, ..self }
+    }
+
+    /// Returns the Content-Type of a file with this name. What is unknown is taken to be bytes.
     pub fn for_name(&self, name: &[u8]) -> String {
-        let path = Path::new(OsStr::from_bytes(name));
-        let extension = path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
-        let mapped = extension.and_then(|extension| self.mapped.get(&extension)).map(|media_type| &**media_type);
-        let known = mapped.or_else(|| mime_guess::from_path(path).first_raw());
-        match known.unwrap_or("application/octet-stream") {
-            text if text.starts_with("text/") => format!("{text}; charset=utf-8"),
-            other => other.to_owned(),
+        match (self.known(name).unwrap_or("application/octet-stream"), &self.charset.0) {
+            (text, Some(charset)) if text.starts_with("text/") => format!("{text}; charset={charset}"),
+            (other, _) => other.to_owned(),
         }
+    }
+
+    /// True if the name has an extension that stands for another type than HTML.
+    pub(crate) fn is_asset(&self, name: &[u8]) -> bool {
+        !matches!(self.known(name), None | Some("text/html" | "application/xhtml+xml"))
+    }
+
+    fn known(&self, name: &[u8]) -> Option<&str> {
+        let path = Path::new(OsStr::from_bytes(name));
+        let last = path.file_name().filter(|_| !name.ends_with(b"/"))?;
+        let extension = path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
+        let mapped = extension.as_ref().and_then(|extension| self.mapped.get(extension));
+        mapped
+            .map(|media_type| &**media_type)
+            .or_else(|| modern::by_name(last.as_bytes()))
+            .or_else(|| extension.as_deref().and_then(modern::by_extension))
+            .or_else(|| mime_guess::from_path(path).first_raw())
     }
 }
 
@@ -81,6 +126,96 @@ mod tests {
             assert_eq!(types.for_name(name.as_bytes()), want, "{name}");
         }
         assert_eq!(types.for_name(b"\xff.svg"), "image/svg+xml");
+    }
+
+    /// What browsers insist on: a module is not run and wasm not compiled while it streams without its type, a playlist and a
+    /// font are refused by some with another.
+    #[test]
+    fn media_types_are_those_of_the_web_today() {
+        let types = MediaTypes::default();
+        for (extensions, want) in [
+            (&["js", "mjs", "cjs", "jsx"][..], "text/javascript; charset=utf-8"),
+            (&["wasm"], "application/wasm"),
+            (&["css"], "text/css; charset=utf-8"),
+            (&["html", "htm", "HTML"], "text/html; charset=utf-8"),
+            (&["json", "map", "topojson"], "application/json"),
+            (&["jsonld"], "application/ld+json"),
+            (&["geojson"], "application/geo+json"),
+            (&["webmanifest"], "application/manifest+json"),
+            (&["woff"], "font/woff"),
+            (&["woff2"], "font/woff2"),
+            (&["ttf"], "font/ttf"),
+            (&["otf"], "font/otf"),
+            (&["svg"], "image/svg+xml"),
+            (&["avif"], "image/avif"),
+            (&["webp"], "image/webp"),
+            (&["jxl"], "image/jxl"),
+            (&["apng"], "image/apng"),
+            (&["ico"], "image/x-icon"),
+            (&["m3u8"], "application/vnd.apple.mpegurl"),
+            (&["mpd"], "application/dash+xml"),
+            (&["ts"], "video/mp2t"),
+            (&["m4s"], "video/iso.segment"),
+            (&["mp4"], "video/mp4"),
+            (&["webm"], "video/webm"),
+            (&["weba"], "audio/webm"),
+            (&["m4a"], "audio/mp4"),
+            (&["opus", "ogg", "oga"], "audio/ogg"),
+            (&["flac"], "audio/flac"),
+            (&["mp3"], "audio/mpeg"),
+            (&["vtt"], "text/vtt; charset=utf-8"),
+            (&["md"], "text/markdown; charset=utf-8"),
+            (&["txt", "log"], "text/plain; charset=utf-8"),
+            (&["csv"], "text/csv; charset=utf-8"),
+            (&["yaml", "yml"], "application/yaml"),
+            (&["pdf"], "application/pdf"),
+            (&["gz", "tgz"], "application/gzip"),
+            (&["zst"], "application/zstd"),
+            (&["zip"], "application/zip"),
+            (&["xml"], "text/xml; charset=utf-8"),
+            (&["rss"], "application/rss+xml"),
+            (&["atom"], "application/atom+xml"),
+            (&["glb"], "model/gltf-binary"),
+            (&["gltf"], "model/gltf+json"),
+            (&["epub"], "application/epub+zip"),
+            (&["br", "bin", "unknown"], "application/octet-stream"),
+        ] {
+            for extension in extensions {
+                assert_eq!(types.for_name(format!("a.b/x.{extension}").as_bytes()), want, "{extension}");
+            }
+        }
+        assert_eq!(types.for_name(b".well-known/apple-app-site-association"), "application/json");
+    }
+
+    #[test]
+    fn the_character_set_is_that_of_the_site() {
+        let named = |name: &str| {
+            let types = MediaTypes::default().with_charset(name.parse().unwrap());
+            (types.for_name(b"a.html"), types.for_name(b"a.json"))
+        };
+        assert_eq!(named("iso-8859-1"), ("text/html; charset=iso-8859-1".into(), "application/json".into()));
+        assert_eq!(named("off"), ("text/html".into(), "application/json".into()));
+        for bad in ["", "utf 8", "utf-8; x", "utf-8\r\nX: y", "\"utf-8\""] {
+            assert!(bad.parse::<Charset>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_asset_is_known_by_its_extension() {
+        let types = MediaTypes::default();
+        for (name, want) in [
+            ("/app.js", true),
+            ("/a/b.PNG", true),
+            ("/a.map", true),
+            ("/about", false),
+            ("/about.html", false),
+            ("/users/jane.doe", false),
+            ("/v1.2", false),
+            ("/a.js/", false),
+            ("/", false),
+        ] {
+            assert_eq!(types.is_asset(name.as_bytes()), want, "{name}");
+        }
     }
 
     #[test]

@@ -14,8 +14,9 @@ const RETRY_AFTER: &str = "1";
 pub(crate) struct Pages(Vec<PreparedResponse>);
 
 impl Pages {
-    pub(crate) fn new() -> Self {
-        Self(Status::ALL.iter().map(|&status| page(status, PreparedResponse::builder(status))).collect())
+    /// Renders them with the configured fields of every response.
+    pub(crate) fn new(fields: &[u8]) -> Self {
+        Self(Status::ALL.iter().map(|&status| page(status, fields)).collect())
     }
 
     #[inline]
@@ -25,16 +26,15 @@ impl Pages {
     }
 }
 
-/// Makes a 301 to a path of this server, which is already encoded.
-pub(crate) fn redirect(location: &[u8]) -> PreparedResponse {
-    let status = Status::MovedPermanently;
-    page(status, PreparedResponse::builder(status).field("Location", location))
+/// Makes a redirect to a reference, which is already encoded.
+pub(crate) fn redirect(status: Status, location: &[u8], fields: &[u8]) -> PreparedResponse {
+    with_html(status, PreparedResponse::builder(status).field("Location", location), fields)
 }
 
 /// Makes a 416 for a file of `size` bytes.
-pub(crate) fn unsatisfiable(size: u64) -> PreparedResponse {
+pub(crate) fn unsatisfiable(size: u64, fields: &[u8]) -> PreparedResponse {
     let status = Status::RangeNotSatisfiable;
-    page(status, PreparedResponse::builder(status).field("Content-Range", format!("bytes */{size}")))
+    with_html(status, PreparedResponse::builder(status).field("Content-Range", format!("bytes */{size}")), fields)
 }
 
 /// Makes a whole 503 without a date: there is no clock where it is sent.
@@ -48,14 +48,31 @@ pub(crate) fn refusal() -> Vec<u8> {
     [status.line(), &fields, &body].concat().into_bytes()
 }
 
-fn page(status: Status, builder: ResponseBuilder) -> PreparedResponse {
-    let builder = match status {
-        Status::NoContent => return builder.field("Allow", ALLOW).body(b""),
-        Status::Ok | Status::Created | Status::PartialContent | Status::NotModified => return builder.body(b""),
-        Status::MethodNotAllowed => builder.field("Allow", ALLOW),
+/// Makes the page for a status, with configured fields.
+pub(crate) fn page(status: Status, fields: &[u8]) -> PreparedResponse {
+    let builder = builder(status);
+    if status.code() < 300 || status == Status::NotModified {
+        return builder.lines(fields).body(b"");
+    }
+    with_html(status, builder, fields)
+}
+
+/// Begins a response with the fields that its status needs.
+pub(crate) fn builder(status: Status) -> ResponseBuilder {
+    let builder = PreparedResponse::builder(status);
+    match status {
+        Status::NoContent | Status::MethodNotAllowed => builder.field("Allow", ALLOW),
         Status::Unauthorized => builder.field("WWW-Authenticate", "Bearer"),
         Status::ServiceUnavailable => builder.field("Retry-After", RETRY_AFTER),
-        Status::MovedPermanently
+        Status::Ok
+        | Status::Created
+        | Status::PartialContent
+        | Status::NotModified
+        | Status::MovedPermanently
+        | Status::Found
+        | Status::SeeOther
+        | Status::TemporaryRedirect
+        | Status::PermanentRedirect
         | Status::BadRequest
         | Status::Forbidden
         | Status::NotFound
@@ -70,9 +87,13 @@ fn page(status: Status, builder: ResponseBuilder) -> PreparedResponse {
         | Status::NotImplemented
         | Status::VersionNotSupported
         | Status::InsufficientStorage => builder,
-    };
+    }
+}
+
+fn with_html(status: Status, builder: ResponseBuilder, fields: &[u8]) -> PreparedResponse {
     let body = html(status);
     builder
+        .lines(fields)
         .field("Content-Type", "text/html; charset=utf-8")
         .field("Content-Length", body.len().to_string())
         .body(body.as_bytes())

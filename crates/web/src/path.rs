@@ -2,7 +2,35 @@
 
 use std::borrow::Cow;
 
+use clap::ValueEnum;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
+
+/// Directory of the resources that clients expect at fixed paths (RFC 8615).
+const WELL_KNOWN: &[u8] = b".well-known";
+
+/// Policy for names that begin with a dot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Dotfiles {
+    /// Only the directory /.well-known/ is served
+    #[default]
+    WellKnown,
+    /// None is served
+    None,
+    /// All are served like other files
+    All,
+}
+
+impl Dotfiles {
+    /// True if a file or directory of this name is served. `is_top` is true directly beneath the root.
+    pub fn serves(self, name: &[u8], is_top: bool) -> bool {
+        match self {
+            _ if !name.starts_with(b".") => true,
+            Self::WellKnown => is_top && name == WELL_KNOWN,
+            Self::None => false,
+            Self::All => true,
+        }
+    }
+}
 
 /// Reason why a path names no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +48,25 @@ pub enum PathError {
 ///
 /// # Errors
 /// See [`PathError`].
-pub fn normalise(path: &[u8]) -> Result<Vec<u8>, PathError> {
+pub fn normalise(path: &[u8], dotfiles: Dotfiles) -> Result<Vec<u8>, PathError> {
     if !has_whole_escapes(path) {
         return Err(PathError::Malformed);
     }
+    normalise_segments(path.split(|&byte| byte == b'/').map(|raw| percent_decode(raw).into()), dotfiles)
+}
+
+/// Does the same with a path that has been decoded already, or was never encoded.
+///
+/// # Errors
+/// See [`PathError`].
+pub fn normalise_decoded(path: &[u8], dotfiles: Dotfiles) -> Result<Vec<u8>, PathError> {
+    normalise_segments(path.split(|&byte| byte == b'/').map(Cow::Borrowed), dotfiles)
+}
+
+fn normalise_segments<'a>(all: impl Iterator<Item = Cow<'a, [u8]>>, dotfiles: Dotfiles) -> Result<Vec<u8>, PathError> {
     let mut segments: Vec<Cow<'_, [u8]>> = Vec::new();
     let mut is_directory = false;
-    for raw in path.split(|&byte| byte == b'/') {
-        let segment: Cow<'_, [u8]> = percent_decode(raw).into();
+    for segment in all {
         is_directory = matches!(&*segment, b"" | b"." | b"..");
         match &*segment {
             b"" | b"." => {}
@@ -36,10 +75,11 @@ pub fn normalise(path: &[u8]) -> Result<Vec<u8>, PathError> {
             _ => segments.push(segment),
         }
     }
-    if segments.iter().any(|name| name.starts_with(b".") || name.contains(&b'/')) {
+    let is_hidden = |(at, name): (usize, &Cow<'_, [u8]>)| !dotfiles.serves(name, at == 0) || name.contains(&b'/');
+    if segments.iter().enumerate().any(is_hidden) {
         return Err(PathError::Missing);
     }
-    let mut normal = Vec::with_capacity(path.len() + 1);
+    let mut normal = Vec::with_capacity(segments.iter().map(|name| name.len() + 1).sum::<usize>() + 1);
     for segment in &segments {
         normal.push(b'/');
         normal.extend_from_slice(segment);
@@ -106,9 +146,9 @@ mod tests {
             ("/%2541", "/%41"),
             ("/a\\..\\b", "/a\\..\\b"),
         ] {
-            assert_eq!(normalise(path.as_bytes()).as_deref(), Ok(want.as_bytes()), "{path}");
+            assert_eq!(normalise(path.as_bytes(), Dotfiles::None).as_deref(), Ok(want.as_bytes()), "{path}");
         }
-        assert_eq!(normalise(b"/%ff%0a").as_deref(), Ok(&b"/\xff\n"[..]));
+        assert_eq!(normalise(b"/%ff%0a", Dotfiles::None).as_deref(), Ok(&b"/\xff\n"[..]));
     }
 
     #[test]
@@ -128,8 +168,38 @@ mod tests {
             ("/a/.git/config", Missing),
             ("/%2egit/config", Missing),
             ("/...", Missing),
+            ("/.well-known2/a", Missing),
+            ("/a/.well-known/b", Missing),
+            ("/.well-known/.htpasswd", Missing),
+            ("/.well-known%2fa", Missing),
         ] {
-            assert_eq!(normalise(path.as_bytes()), Err(want), "{path}");
+            assert_eq!(normalise(path.as_bytes(), Dotfiles::WellKnown), Err(want), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_policy_says_which_dotfiles_are_served() {
+        let is_served = |path: &str, dotfiles| normalise(path.as_bytes(), dotfiles).is_ok();
+        for (path, served) in [
+            ("/.well-known/acme-challenge/x", [true, false, true]),
+            ("/.well-known", [true, false, true]),
+            ("/a/../%2Ewell-known/x", [true, false, true]),
+            ("/.git/config", [false, false, true]),
+            ("/.well-known/.git", [false, false, true]),
+            ("/a/.b/", [false, false, true]),
+            ("/a.b/c", [true, true, true]),
+        ] {
+            let by_policy = [Dotfiles::WellKnown, Dotfiles::None, Dotfiles::All].map(|it| is_served(path, it));
+            assert_eq!(by_policy, served, "{path}");
+        }
+        assert!(!is_served("/a/../../.b", Dotfiles::All), "no policy serves what is above the root");
+    }
+
+    #[test]
+    fn a_decoded_path_is_not_decoded_again() {
+        for (path, want) in [("/a%2f..", Ok("/a%2f..")), ("/a/../b", Ok("/b")), ("/..", Err(PathError::Malformed))] {
+            let got = normalise_decoded(path.as_bytes(), Dotfiles::None);
+            assert_eq!(got, want.map(|path| path.as_bytes().to_vec()), "{path}");
         }
     }
 
@@ -137,11 +207,11 @@ mod tests {
         /// A normal path can be passed to openat2 safely, and encoded as a URL it means itself.
         #[test]
         fn normal_paths_are_harmless_and_stable(path in "/[a./%2e0f\\\\?\u{e9}]{0,20}") {
-            if let Ok(normal) = normalise(path.as_bytes()) {
+            if let Ok(normal) = normalise(path.as_bytes(), Dotfiles::None) {
                 prop_assert!(normal.starts_with(b"/") && !normal.contains(&0));
                 let names = normal[1..].strip_suffix(b"/").unwrap_or_else(|| &normal[1..]).split(|&byte| byte == b'/');
                 prop_assert!(normal == b"/" || names.into_iter().all(|name| !name.is_empty() && name[0] != b'.'));
-                prop_assert_eq!(normalise(encode(&normal).as_bytes()), Ok(normal));
+                prop_assert_eq!(normalise(encode(&normal).as_bytes(), Dotfiles::None), Ok(normal));
             }
         }
     }

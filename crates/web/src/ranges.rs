@@ -19,7 +19,9 @@ impl<S: Site> Responder<'_, S> {
         let heads = S::heads(file);
         match range::select(request, heads.validators(), heads.size(), self.now.unix.as_secs()) {
             Selection::Whole => self.send_whole(file, connection),
-            Selection::Unsatisfiable => self.send_prepared(&page::unsatisfiable(heads.size()), Part::Whole, connection),
+            Selection::Unsatisfiable => {
+                self.send_prepared(&page::unsatisfiable(heads.size(), heads.fields()), Part::Whole, connection)
+            }
             Selection::Parts(parts) => match &parts[..] {
                 [part] => self.send_part(file, part, connection),
                 parts => self.send_multipart(file, parts, connection),

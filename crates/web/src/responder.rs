@@ -9,7 +9,7 @@ use wire::http1::{
 };
 
 use crate::{
-    NotFound, Response, Route, Site, WebServer,
+    NotFound, RedirectTarget, Response, Route, Site, WebServer,
     hosts::Hosted,
     page,
     statistics::Tally,
@@ -60,9 +60,9 @@ impl<S: Site> Responder<'_, S> {
             (Method::Get | Method::Head, Target::Path { path, is_encoded, .. }) => {
                 self.handle_file(request, path, is_encoded, part, connection);
             }
-            (Method::Options, _) => self.send_page(Status::NoContent, part, connection),
-            (Method::Unknown, _) => self.send_page(Status::NotImplemented, part, connection),
-            _ => self.send_page(Status::MethodNotAllowed, part, connection),
+            (Method::Options, target) => self.send_status(Status::NoContent, path_of(target), part, connection),
+            (Method::Unknown, target) => self.send_status(Status::NotImplemented, path_of(target), part, connection),
+            (_, target) => self.send_status(Status::MethodNotAllowed, path_of(target), part, connection),
         }
         Next::Flow(flow(request, connection, unread))
     }
@@ -72,28 +72,37 @@ impl<S: Site> Responder<'_, S> {
         let Self { host, now, .. } = *self;
         let send = |file: &S::File| self.send_file(file, request, part, connection);
         match host.site.with_file(path, encoded, now, send) {
-            Ok(((), lookup)) => self.tally.lookup(lookup),
-            Err(not_found) => self.send_not_found(not_found, request, part, connection),
+            Ok((Sent::Response, lookup)) => self.tally.lookup(lookup),
+            Ok((Sent::Nothing(status), lookup)) => {
+                self.tally.lookup(lookup);
+                self.send_status(status, Some(path), part, connection);
+            }
+            Err(not_found) => self.send_not_found(not_found, path, request, part, connection),
         }
     }
 
+    /// Answers with a file. A page for another status is left to the caller, since a cache may be locked meanwhile.
     #[inline(always)]
-    fn send_file(&mut self, file: &S::File, request: &Request<'_>, part: Part, connection: Connection) {
+    fn send_file(&mut self, file: &S::File, request: &Request<'_>, part: Part, connection: Connection) -> Sent {
         let heads = S::heads(file);
         if request.is_conditional {
             match conditional::evaluate(request, heads.validators()) {
                 Precondition::Met => {}
-                Precondition::NotModified => return self.send_prepared(&heads.not_modified, Part::Head, connection),
-                Precondition::Failed => return self.send_page(Status::PreconditionFailed, part, connection),
+                Precondition::NotModified => {
+                    self.send_prepared(&heads.not_modified, Part::Head, connection);
+                    return Sent::Response;
+                }
+                Precondition::Failed => return Sent::Nothing(Status::PreconditionFailed),
             }
         }
         if part == Part::Head {
-            return self.send_prepared(&heads.ok, Part::Head, connection);
+            self.send_prepared(&heads.ok, Part::Head, connection);
+        } else if request.has_range {
+            self.send_ranges(file, request, connection);
+        } else {
+            self.send_whole(file, connection);
         }
-        if request.has_range {
-            return self.send_ranges(file, request, connection);
-        }
-        self.send_whole(file, connection);
+        Sent::Response
     }
 
     #[inline(always)]
@@ -103,17 +112,44 @@ impl<S: Site> Responder<'_, S> {
     }
 
     #[cold]
-    fn send_not_found(&mut self, not_found: NotFound, request: &Request<'_>, part: Part, connection: Connection) {
-        match not_found {
-            NotFound::Status(status) => self.send_page(status, part, connection),
-            NotFound::MovedTo(path) => {
-                let mut location = path.into_bytes();
-                if let Target::Path { query: Some(query), .. } = request.target {
-                    location.push(b'?');
-                    location.extend_from_slice(query);
-                }
-                self.send_prepared(&page::redirect(&location), part, connection);
+    fn send_not_found(
+        &mut self,
+        not_found: NotFound,
+        path: &[u8],
+        request: &Request<'_>,
+        part: Part,
+        connection: Connection,
+    ) {
+        let target = match not_found {
+            NotFound::Status(Status::NotFound) if self.send_fallback(path, request, part, connection) => return,
+            NotFound::Status(status) => return self.send_status(status, Some(path), part, connection),
+            NotFound::MovedTo(location) => {
+                RedirectTarget { status: Status::MovedPermanently, location, keeps_query: true }
             }
+            NotFound::Redirect(target) => target,
+        };
+        let location = match request.target {
+            Target::Path { query: Some(query), .. } if target.keeps_query => with_query(&target.location, query),
+            Target::Path { .. } | Target::Server | Target::Authority(_) => target.location.into_bytes(),
+        };
+        let fields = self.host.settings.content.fields_for(Some(path));
+        self.send_prepared(&page::redirect(target.status, &location, &fields), part, connection);
+    }
+
+    /// Answers with the fallback where the site has one for such a path. Returns false if nothing has been sent.
+    fn send_fallback(&mut self, path: &[u8], request: &Request<'_>, part: Part, connection: Connection) -> bool {
+        let Self { host, now, .. } = *self;
+        let Some(fallback) = host.settings.content.fallback_for(path, &host.settings.media_types) else { return false };
+        let send = |file: &S::File| self.send_file(file, request, part, connection);
+        match host.site.with_own_file(fallback, now, send) {
+            Ok((sent, lookup)) => {
+                self.tally.lookup(lookup);
+                if let Sent::Nothing(status) = sent {
+                    self.send_status(status, Some(path), part, connection);
+                }
+                true
+            }
+            Err(_) => false,
         }
     }
 
@@ -141,7 +177,7 @@ impl<S: Site> Responder<'_, S> {
     /// Answers a request whose body is not read to its end.
     #[cold]
     pub(crate) fn reject_body(&mut self, error: BodyError, part: Part) -> Flow {
-        self.send_page(error.status(), part, Connection::Close);
+        self.send_status(error.status(), None, part, Connection::Close);
         Flow::Linger
     }
 
@@ -157,7 +193,7 @@ impl<S: Site> Responder<'_, S> {
         match response {
             Response::Prepared(Cow::Borrowed(prepared)) => self.send_prepared(prepared, part, connection),
             Response::Prepared(Cow::Owned(prepared)) => self.send_prepared(&prepared, part, connection),
-            Response::Page(status) => self.send_page(status, part, connection),
+            Response::Page(status) => self.send_status(status, None, part, connection),
         }
     }
 
@@ -165,18 +201,67 @@ impl<S: Site> Responder<'_, S> {
 
     #[cold]
     pub(crate) fn refuse(&mut self, refusal: Refusal) -> Flow {
-        self.send_page(refusal.status(), Part::Whole, Connection::Close);
+        self.send_status(refusal.status(), None, Part::Whole, Connection::Close);
         Flow::Linger
     }
 
-    pub(crate) fn send_page(&mut self, status: Status, part: Part, connection: Connection) {
-        self.send_prepared(self.host.pages.get(status), part, connection);
+    /// Answers with the site's page for a status, or else with the built-in one. `path` is the request's, where it has one.
+    #[cold]
+    pub(crate) fn send_status(&mut self, status: Status, path: Option<&[u8]>, part: Part, connection: Connection) {
+        let Self { host, now, .. } = *self;
+        let content = &host.settings.content;
+        if let Some(page) = content.error_page(status) {
+            let send = |file: &S::File| self.send_error_page(status, file, part, connection);
+            if let Ok(((), lookup)) = host.site.with_own_file(page, now, send) {
+                return self.tally.lookup(lookup);
+            }
+        }
+        if path.is_some() && content.fields_depend_on_path() {
+            return self.send_prepared(&page::page(status, &content.fields_for(path)), part, connection);
+        }
+        self.send_prepared(host.pages.get(status), part, connection);
+    }
+
+    /// Sends a file with the status of an error: without validators, and without the Cache-Control that it has as a file.
+    fn send_error_page(&mut self, status: Status, file: &S::File, part: Part, connection: Connection) {
+        let heads = S::heads(file);
+        let head = page::builder(status)
+            .field("Content-Type", heads.media_type())
+            .field("Content-Length", heads.size().to_string())
+            .lines(heads.fields())
+            .body(b"");
+        self.send_prepared(&head, Part::Head, connection);
+        if part == Part::Whole && heads.size() > 0 {
+            self.host.site.push_range(file, 0..heads.size(), self.out);
+            self.tally.body(heads.size());
+        }
     }
 
     pub(crate) fn send_prepared(&mut self, prepared: &PreparedResponse, part: Part, connection: Connection) {
         let bytes = prepared.push(part, connection, self.now.unix, self.out.inline());
         self.tally.response(prepared.status(), bytes as u64);
     }
+}
+
+/// Outcome of an answer with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Response,
+    /// The page for this status has to be sent.
+    Nothing(Status),
+}
+
+fn path_of(target: Target<'_>) -> Option<&[u8]> {
+    match target {
+        Target::Path { path, .. } => Some(path),
+        Target::Server | Target::Authority(_) => None,
+    }
+}
+
+/// Puts a query behind the path of a reference, which has none yet.
+fn with_query(location: &str, query: &[u8]) -> Vec<u8> {
+    let (before, fragment) = location.split_at(location.find('#').unwrap_or(location.len()));
+    [before.as_bytes(), b"?", query, fragment.as_bytes()].concat()
 }
 
 /// Returns the fate of the connection after a request whose body, if it has one, is not read.

@@ -89,6 +89,11 @@ impl<S: Site> WebServer<S> {
         *current = Arc::new(hosts);
     }
 
+    /// Returns the state of a connection that has sent nothing yet.
+    pub fn new_connection(&self) -> Conn<S> {
+        Conn { hosts: self.hosts(), head: HeadParser::default(), head_started: None, upload: None, is_retiring: false }
+    }
+
     /// Takes over the hosts that a reload has made. An upload ends on the host that it began on.
     #[cold]
     fn refresh(&self, conn: &mut Conn<S>) {
@@ -106,7 +111,7 @@ impl<S: Site> Protocol for WebServer<S> {
     type Conn = Conn<S>;
 
     fn open(&self, _: Peer<'_>, _: Now) -> Self::Conn {
-        Conn { hosts: self.hosts(), head: HeadParser::default(), head_started: None, upload: None, is_retiring: false }
+        self.new_connection()
     }
 
     fn on_input(&self, conn: &mut Self::Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
@@ -184,7 +189,7 @@ impl<S: Site> Protocol for WebServer<S> {
         conn.upload = None;
         let mut responder =
             Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
-        responder.send_page(Status::RequestTimeout, Part::Whole, Connection::Close);
+        responder.send_status(Status::RequestTimeout, None, Part::Whole, Connection::Close);
         responder.tally.add_to(&self.totals);
         Flow::Linger
     }

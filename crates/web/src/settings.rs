@@ -4,11 +4,18 @@
 //! `zerocopy`, a key of the configuration file and a key of its `[[host]]` tables; as a field of [`Settings`], in the
 //! form that requests need; and in [`Settings::new`], which validates it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
+use sys::beneath::Root;
 
-use crate::{MediaTypes, MimeFileError};
+use crate::{
+    CacheControlRule, Charset, Content, ErrorPage, HeaderRule, IndexName, MediaTypes, MimeFileError, Redirect, Rewrite,
+    SitePath, Symlinks, path::Dotfiles,
+};
 
 /// Flags that say what a virtual host shows; those of the command line hold for all hosts that do not say otherwise.
 #[derive(Clone, Debug, Args)]
@@ -24,9 +31,73 @@ pub struct ContentArgs {
     /// Media types by extension, in the format of mime.types; they take precedence over the built-in ones
     #[arg(long, value_name = "FILE")]
     pub mime_file: Option<PathBuf>,
+
+    /// Policy for names that begin with a dot; what lies below a hidden one is hidden, too
+    #[arg(long, value_name = "POLICY", value_enum, default_value = "well-known")]
+    pub dotfiles: Dotfiles,
+
+    /// Policy for symbolic links
+    #[arg(long, value_name = "POLICY", value_enum, default_value = "beneath")]
+    pub symlinks: Symlinks,
+
+    /// Names of the file that is sent for a directory; the first that is there
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "index.html")]
+    pub index: Vec<IndexName>,
+
+    /// File that is sent with an error's status instead of the built-in page, such as 404=/404.html; repeatable
+    #[arg(long, value_name = "STATUS=PATH")]
+    pub error_page: Vec<ErrorPage>,
+
+    /// File that is sent with 200 for a path without one, for applications that run in the browser; a missing script, image
+    /// or other file by a known extension stays 404
+    #[arg(long, value_name = "PATH")]
+    pub fallback: Option<SitePath>,
+
+    /// Redirects the paths of a pattern: '/old/*=301 /new/$1'; $1 is what the first * stands for; 302 where no status is
+    /// given; repeatable, the first that matches counts
+    #[arg(long, value_name = "FROM=[STATUS] TO")]
+    pub redirect: Vec<Redirect>,
+
+    /// Serves another file for the paths of a pattern: '/v1/*=/current/$1'; repeatable, the first that matches counts
+    #[arg(long, value_name = "FROM=TO")]
+    pub rewrite: Vec<Rewrite>,
+
+    /// Field of every response, or of those for the paths of a pattern: 'GLOB=NAME: VALUE'; repeatable, of two with one name
+    /// the later counts
+    #[arg(long, value_name = "[GLOB=]NAME: VALUE")]
+    pub header: Vec<HeaderRule>,
+
+    /// Cache-Control of the files of a pattern, such as '/assets/*=max-age=31536000, immutable'; repeatable, the last that
+    /// matches counts
+    #[arg(long, value_name = "GLOB=VALUE")]
+    pub cache_control: Vec<CacheControlRule>,
+
+    /// Character set that Content-Type names for text; off names none
+    #[arg(long, value_name = "NAME", default_value = "utf-8")]
+    pub charset: Charset,
 }
 
 impl ContentArgs {
+    /// Checks flags that are right each for itself.
+    ///
+    /// # Errors
+    /// The message says what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        Content::new(self).map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Opens the directory to serve.
+    ///
+    /// # Errors
+    /// It cannot be opened as a directory.
+    pub fn open_root(&self) -> io::Result<Root> {
+        let root = Root::open(self.root())?;
+        Ok(match self.symlinks {
+            Symlinks::Beneath => root,
+            Symlinks::None => root.without_symlinks(),
+        })
+    }
+
     /// Returns the directory to serve, by whichever argument it was named.
     pub fn root(&self) -> &Path {
         self.directory.as_deref().or(self.root.as_deref()).unwrap_or_else(|| Path::new("."))
@@ -37,6 +108,7 @@ impl ContentArgs {
 #[derive(Debug, Default)]
 pub struct Settings {
     pub media_types: MediaTypes,
+    pub content: Content,
 }
 
 impl Settings {
@@ -46,7 +118,7 @@ impl Settings {
     /// See [`SettingsError`].
     pub fn new(args: &ContentArgs) -> Result<Self, SettingsError> {
         let media_types = args.mime_file.as_deref().map_or_else(|| Ok(MediaTypes::default()), MediaTypes::read)?;
-        Ok(Self { media_types })
+        Ok(Self { media_types: media_types.with_charset(args.charset.clone()), content: Content::new(args)? })
     }
 }
 
@@ -55,4 +127,8 @@ impl Settings {
 pub enum SettingsError {
     #[error(transparent)]
     MimeFile(#[from] MimeFileError),
+    #[error("{path} is hidden by --dotfiles")]
+    Hidden { path: String },
+    #[error("the fields of --header have {len} bytes together; at most {max} are allowed")]
+    FieldsTooLong { len: usize, max: usize },
 }

@@ -6,7 +6,7 @@ use proto::{Now, Outbox};
 use sys::beneath::OpenError;
 use wire::http1::{Connection, PreparedResponse, Request, Status};
 
-use crate::{Heads, Lookup, path::PathError};
+use crate::{Heads, Lookup, RedirectTarget, path::PathError};
 
 /// Files found by path, and the resources of the server's own.
 pub trait Site: Send + Sync + 'static {
@@ -28,6 +28,18 @@ pub trait Site: Send + Sync + 'static {
         &self,
         path: &[u8],
         encoded: bool,
+        now: Now,
+        send: impl FnMut(&Self::File) -> R,
+    ) -> Result<(R, Lookup), NotFound>;
+
+    /// Shows `send` the file at a normal path of the site, whatever a request for that path leads to. `send` is called at
+    /// most once.
+    ///
+    /// # Errors
+    /// There is no file to send; then `send` has not been called.
+    fn with_own_file<R>(
+        &self,
+        normal: &[u8],
         now: Now,
         send: impl FnMut(&Self::File) -> R,
     ) -> Result<(R, Lookup), NotFound>;
@@ -83,6 +95,8 @@ pub enum Response<'a> {
 pub enum NotFound {
     /// The path means a directory and lacks the slash at its end. This is the path with it, encoded.
     MovedTo(String),
+    /// The configuration sends clients that ask for this path to another place.
+    Redirect(RedirectTarget),
     Status(Status),
 }
 

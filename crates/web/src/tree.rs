@@ -14,11 +14,9 @@ use sys::{
     beneath::{OpenError, Opened, Root},
     listen::Address,
 };
+use wire::http1::Status;
 
-use crate::{ContentArgs, NotFound, path};
-
-/// Name of the file that is sent for a path with a slash at its end.
-const INDEX: &str = "index.html";
+use crate::{Content, ContentArgs, IndexName, NotFound, path};
 
 /// Flags that say what is served, and where; those of one virtual host are in [`ContentArgs`].
 #[derive(Clone, Debug, Args)]
@@ -46,7 +44,7 @@ impl TreeArgs {
     /// # Errors
     /// It cannot be opened as a directory.
     pub fn open_root(&self) -> io::Result<Root> {
-        Ok(Root::open(self.root())?)
+        self.content.open_root()
     }
 
     /// Returns the [`Cli::default_addresses`] of a server with these flags.
@@ -64,15 +62,16 @@ impl TreeArgs {
             let path = self.root().join(name);
             path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) && File::open(path).is_ok()
         };
-        if is_served(INDEX) {
+        if self.content.index.iter().any(|name| is_served(name.as_str())) {
             return curl_command(address, "/");
         }
+        let index = self.content.index.first().map_or("index", IndexName::as_str);
         let mut names = names(self.root());
         names.sort_unstable();
         match names.iter().find(|name| is_plain(name) && is_served(name)) {
-            Some(name) => format!("{}  # no {INDEX} here, so / is 404", curl_command(address, &format!("/{name}"))),
+            Some(name) => format!("{}  # no {index} here, so / is 404", curl_command(address, &format!("/{name}"))),
             None => {
-                format!("{}  # 404 until there is an {INDEX} in {}", curl_command(address, "/"), self.root().display())
+                format!("{}  # 404 until there is an {index} in {}", curl_command(address, "/"), self.root().display())
             }
         }
     }
@@ -100,21 +99,47 @@ pub fn curl_command(address: &Address, path: &str) -> String {
     }
 }
 
-/// Opens the file that a normal path means, which for one that ends with a slash is the directory's index. Returns the
-/// file's own path beneath the root, too.
+/// Opens the file that a key means ([`Content::locate`]), which for a path that ends with a slash is the directory's index.
+/// Returns the file's own path beneath the root, too.
 ///
 /// # Errors
 /// See [`NotFound`].
-pub fn open(root: &Root, normal: &[u8]) -> Result<(Vec<u8>, Opened), NotFound> {
-    let is_directory = normal.ends_with(b"/");
-    let mut relative = normal.strip_prefix(b"/").unwrap_or(normal).to_vec();
-    if is_directory {
-        relative.extend_from_slice(INDEX.as_bytes());
+pub fn open(root: &Root, key: &[u8], content: &Content) -> Result<(Vec<u8>, Opened), NotFound> {
+    let normal = Content::file_of(key);
+    let relative = normal.strip_prefix(b"/").unwrap_or(normal);
+    if normal.ends_with(b"/") {
+        return open_index(root, relative, content.index());
     }
-    match root.open_file(&relative) {
-        Err(OpenError::Directory) if !is_directory => Err(NotFound::MovedTo(path::encode(&[normal, b"/"].concat()))),
-        outcome => Ok((relative, outcome?)),
+    match root.open_file(relative) {
+        Err(OpenError::Directory) => Err(NotFound::MovedTo(path::encode(&[normal, b"/"].concat()))),
+        outcome => Ok((relative.to_vec(), outcome?)),
     }
+}
+
+/// Warns of files that the rules of the content name and that are not there. They may come later, so they are no error.
+pub fn warn_of_missing(root: &Root, content: &Content) {
+    for (flag, path) in content.named_files() {
+        if let Err(error) = open(root, path, content) {
+            let why = match error {
+                NotFound::Status(Status::Forbidden) => "permission denied",
+                NotFound::MovedTo(_) => "a directory",
+                NotFound::Status(_) | NotFound::Redirect(_) => "no such file beneath the root",
+            };
+            tracing::warn!("{flag}: {} cannot be sent: {why}", path.escape_ascii());
+        }
+    }
+}
+
+/// Opens the first index that is there. One that is there and cannot be read is not passed over.
+fn open_index(root: &Root, directory: &[u8], names: &[IndexName]) -> Result<(Vec<u8>, Opened), NotFound> {
+    for name in names {
+        let relative = [directory, name.as_str().as_bytes()].concat();
+        match root.open_file(&relative) {
+            Err(OpenError::Missing | OpenError::Directory | OpenError::NotRegular) => {}
+            outcome => return Ok((relative, outcome?)),
+        }
+    }
+    Err(NotFound::MISSING)
 }
 
 #[cfg(test)]

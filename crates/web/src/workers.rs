@@ -63,10 +63,7 @@ fn run(jobs: &Receiver<Job>) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Barrier,
-        mpsc::{self, channel},
-    };
+    use std::sync::{Barrier, mpsc::channel};
 
     use super::*;
 
@@ -90,7 +87,7 @@ mod tests {
     #[test]
     fn a_full_queue_refuses_jobs() {
         let (workers, held) = (Workers::start(1), std::sync::Arc::new(Barrier::new(2)));
-        let (begun, has_begun) = mpsc::channel();
+        let (begun, has_begun) = channel();
         let barrier = std::sync::Arc::clone(&held);
         let first = move || {
             begun.send(()).unwrap();

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use file_cache::{Body, CacheLimits, FileState, Lookup, PathCache, PathEntry, unix_ns};
+use file_cache::{Body, CacheLimits, CheckedRoot, FileState, Lookup, PathCache, PathEntry, unix_ns};
 use parking_lot::Mutex;
 use proto::Now;
 use service::{Budget, Reservation};
@@ -18,7 +18,7 @@ use sys::{
     memfd,
     registered::Region,
 };
-use web::{NotFound, Settings, path};
+use web::{NotFound, Presentation, Settings, path::PathError};
 
 use crate::{
     fallback::Reason,
@@ -122,20 +122,21 @@ impl Body for CachedPath {
     }
 }
 
-/// Key of a file: one state of it, under one media type, since two names may mean different ones.
+/// Key of a file: one state of it, presented in one way, since two names may have different types and fields.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Identity {
     device: u64,
     inode: u64,
     changed_ns: i64,
-    media_type: String,
+    presentation: Presentation,
 }
+
+/// Entry that a request has found, or why there is none.
+type Found = Result<(Arc<PathEntry<CachedPath>>, Lookup), NotFound>;
 
 /// Reason why a resource cannot be put over the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OverlayError {
-    #[error("a resource has already been added at this path; use PUT to replace it")]
-    Exists,
     #[error("no room: --overlay-bytes or the limit of 1024 added resources is reached")]
     Full,
     #[error("out of file descriptors or memory")]
@@ -182,9 +183,26 @@ impl Cache {
 
     #[cold]
     #[inline(never)]
-    fn find(&self, path: &[u8], now: Now) -> Result<(Arc<PathEntry<CachedPath>>, Lookup), NotFound> {
-        let path = path::normalise(path).map_err(NotFound::from);
-        let found = path.and_then(|path| self.paths.find(&path, now.unix, || self.load(&path, now)));
+    fn find(&self, path: &[u8], now: Now) -> Found {
+        self.counted(self.settings.content.locate(path).and_then(|key| self.find_by_key(&key, now)))
+    }
+
+    /// Shows `send` the file at a normal path, whatever a request for that path leads to.
+    pub(crate) fn with_own_file<R>(
+        &self,
+        normal: &[u8],
+        now: Now,
+        mut send: impl FnMut(&CachedFile) -> R,
+    ) -> Result<(R, Lookup), NotFound> {
+        let (entry, lookup) = self.counted(self.find_by_key(&self.settings.content.own_key(normal), now))?;
+        Ok((send(&entry.body().file), lookup))
+    }
+
+    fn find_by_key(&self, key: &[u8], now: Now) -> Found {
+        self.paths.find(key, now.unix, |root| self.load(key, root, now))
+    }
+
+    fn counted(&self, found: Found) -> Found {
         match &found {
             Ok((_, lookup)) => self.resources.statistics.record_lookup(*lookup),
             Err(_) => self.resources.statistics.record_not_found(),
@@ -192,11 +210,16 @@ impl Cache {
         found
     }
 
-    fn load(&self, path: &[u8], now: Now) -> Result<Arc<PathEntry<CachedPath>>, NotFound> {
-        let (relative, opened) = web::open(self.paths.root(), path)?;
-        let media_type = self.settings.media_types.for_name(&relative);
-        let (file, retention) = self.file(path, opened, media_type, now.unix);
-        let entry = PathEntry::new(path, &relative, CachedPath::new(file), unix_ns(now.unix));
+    /// Returns the normal form of a request's path.
+    pub(crate) fn normalise(&self, path: &[u8]) -> Result<Vec<u8>, PathError> {
+        self.settings.content.normalise(path)
+    }
+
+    fn load(&self, key: &[u8], root: &CheckedRoot, now: Now) -> Result<Arc<PathEntry<CachedPath>>, NotFound> {
+        let (relative, opened) = web::open(root.root(), key, &self.settings.content)?;
+        let presentation = self.settings.content.presentation(&relative, &self.settings.media_types);
+        let (file, retention) = self.file(key, opened, presentation, now.unix);
+        let entry = PathEntry::new(key, &relative, CachedPath::new(file), root.checked_ns());
         Ok(match retention {
             Retention::Cached => self.paths.insert(entry),
             Retention::Once => Arc::new(entry),
@@ -206,9 +229,15 @@ impl Cache {
     // --- files, whatever their paths ------------------------------------------------------
 
     /// Returns the file that has been opened: the one that another path has brought into the cache, or a new one.
-    fn file(&self, path: &[u8], opened: Opened, media_type: String, unix: Duration) -> (Arc<CachedFile>, Retention) {
+    fn file(
+        &self,
+        path: &[u8],
+        opened: Opened,
+        presentation: Presentation,
+        unix: Duration,
+    ) -> (Arc<CachedFile>, Retention) {
         let Metadata { device, inode, changed_ns, .. } = opened.metadata;
-        let identity = Identity { device, inode, changed_ns, media_type };
+        let identity = Identity { device, inode, changed_ns, presentation };
         let known = self.files.lock().get(&identity).and_then(Weak::upgrade);
         if let Some(known) = known.filter(|known| known.state.is_unchanged(|| Ok(opened.metadata))) {
             return (known, Retention::Cached);
@@ -221,9 +250,9 @@ impl Cache {
             self.resources.statistics.record_fallback(strategy, Reason::Descriptors);
             strategy = Strategy::Sendfile;
         }
-        let media_type = &identity.media_type;
+        let presentation = &identity.presentation;
         let reserved = descriptor.into_iter().collect();
-        let file = Arc::new(CachedFile::new(opened, media_type, strategy, reserved, &self.resources, unix));
+        let file = Arc::new(CachedFile::new(opened, presentation, strategy, reserved, &self.resources, unix));
         if retention == Retention::Cached {
             self.files.lock().insert(identity, Arc::downgrade(&file));
         }
@@ -245,8 +274,8 @@ impl Cache {
 
     // --- administration -------------------------------------------------------------------
 
-    /// Puts a resource in the place of whatever is at a normal path.
-    pub(crate) fn add(&self, path: &[u8], contents: &[u8], mode: AddMode, now: Now) -> Result<Added, OverlayError> {
+    /// Puts a resource in the place of whatever is at a normal path, be it a file or another resource.
+    pub(crate) fn add(&self, path: &[u8], contents: &[u8], now: Now) -> Result<Added, OverlayError> {
         let mut reserved = vec![self.overlay_bytes.reserve(contents.len() as u64).ok_or(OverlayError::Full)?];
         reserved.push(self.overlays.reserve(1).ok_or(OverlayError::Full)?);
         let file = memfd::sealed(contents).map_err(|_| OverlayError::Exhausted)?;
@@ -256,18 +285,13 @@ impl Cache {
         let modified_ns = metadata.modified_ns.saturating_add(number as i64);
         let name = if path.ends_with(b"/") { b"index.html" } else { path };
         let strategy = self.options.strategy.for_size(metadata.size);
-        let (opened, media_type) = (Opened { file, metadata }, self.settings.media_types.for_name(name));
+        let relative = name.strip_prefix(b"/").unwrap_or(name);
+        let presentation = self.settings.content.presentation(relative, &self.settings.media_types);
+        let opened = Opened { file, metadata };
         let resources = &self.resources;
-        let file = CachedFile::sealed(opened, modified_ns, &media_type, strategy, reserved, resources, now.unix);
+        let file = CachedFile::sealed(opened, modified_ns, &presentation, strategy, reserved, resources, now.unix);
         let entry = PathEntry::pinned(path, CachedPath::new(Arc::new(file)), unix_ns(now.unix));
-        match mode {
-            AddMode::Create => {
-                self.paths.insert_pinned(entry).map_err(|_| OverlayError::Exists)?;
-                Ok(Added::Created)
-            }
-            AddMode::Replace if self.paths.replace_pinned(entry) => Ok(Added::Replaced),
-            AddMode::Replace => Ok(Added::Created),
-        }
+        Ok(if self.paths.replace_pinned(entry) { Added::Replaced } else { Added::Created })
     }
 
     /// Takes whatever is at a normal path out of the cache. Returns false when there was nothing.
@@ -300,14 +324,6 @@ enum Retention {
     Cached,
     /// The file is sent once and forgotten: there is no room for it.
     Once,
-}
-
-/// Way to add a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AddMode {
-    /// Only where there is no added resource.
-    Create,
-    Replace,
 }
 
 /// Outcome of adding a resource.

@@ -19,7 +19,7 @@ use sys::{
     beneath::{Metadata, Opened},
     map,
 };
-use web::Heads;
+use web::{Heads, Presentation};
 use wire::http1::{Connection, Part};
 
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
     strategy::Strategy,
 };
 
-/// Length that no head exceeds, in bytes.
+/// Length that no head exceeds without configured fields, in bytes. Others are followed by a `Connection` field at most.
 const HEAD_MAX: usize = 1024;
 
 /// See the module's description.
@@ -74,13 +74,13 @@ impl CachedFile {
     /// `reserved` is its share of the budgets.
     pub(crate) fn new(
         opened: Opened,
-        media_type: &str,
+        presentation: &Presentation,
         strategy: Strategy,
         reserved: Reservations,
         resources: &Arc<Resources>,
         unix: Duration,
     ) -> Self {
-        let heads = Heads::new(&opened.metadata, media_type, b"", unix);
+        let heads = Heads::new(&opened.metadata, presentation, b"", unix);
         let state = FileState::new(opened.metadata, unix);
         Self::with_strategy(opened.file, state, heads, strategy, reserved, resources, unix)
     }
@@ -89,13 +89,13 @@ impl CachedFile {
     pub(crate) fn sealed(
         opened: Opened,
         modified_ns: i64,
-        media_type: &str,
+        presentation: &Presentation,
         strategy: Strategy,
         reserved: Reservations,
         resources: &Arc<Resources>,
         unix: Duration,
     ) -> Self {
-        let heads = Heads::new(&Metadata { modified_ns, ..opened.metadata }, media_type, b"", unix);
+        let heads = Heads::new(&Metadata { modified_ns, ..opened.metadata }, presentation, b"", unix);
         let state = FileState { metadata: opened.metadata, is_settled: true };
         Self::with_strategy(opened.file, state, heads, strategy, reserved, resources, unix)
     }
@@ -141,7 +141,8 @@ impl CachedFile {
                 Ok(Body::Pages(Arc::new(MappedFile { bytes, file, fallbacks })))
             }
             Strategy::Pipe => {
-                let chain = Chain::new(self.source(), HEAD_MAX)?;
+                let head_len = HEAD_MAX.max(self.heads.ok.head_len() + HEAD_MAX / 8);
+                let chain = Chain::new(self.source(), head_len)?;
                 let prepared = chain.prepare(self.source(), unix.as_secs(), self.write_head(Connection::Implied, unix));
                 match prepared {
                     Ok(()) => Ok(Body::Pipes(Box::new(chain))),

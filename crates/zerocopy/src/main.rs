@@ -34,6 +34,10 @@ impl Cli for Options {
     const NAME: &'static str = "zerocopy";
     const LISTEN: &'static str = "127.0.0.1:8081";
 
+    fn check(&self) -> Result<(), String> {
+        self.zerocopy.tree.content.check()
+    }
+
     fn service(&self) -> &ServiceArgs {
         &self.service
     }
@@ -72,6 +76,7 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
         registered = Some(region);
     }
     let settings = Arc::new(Settings::new(&tree.content)?);
+    web::warn_of_missing(&root, &settings.content);
     let cache = Arc::new(Cache::new(root, Arc::clone(&settings), options, registered));
     start_janitor(&cache).context("cannot start a thread")?;
     let access = Access::new(args.admin_token.as_deref(), host.addresses());

@@ -4,13 +4,13 @@ use std::{borrow::Cow, ops::Range, sync::Arc, time::Instant};
 
 use proto::{Now, Outbox};
 use serde::Serialize;
-use web::{Heads, Lookup, NotFound, Response, Route, Site, path};
+use web::{Heads, Lookup, NotFound, Response, Route, Site};
 use wire::http1::{Connection, Method, PreparedResponse, Request, Status, Target};
 
 use crate::{
     Access, Cache,
     access::Denial,
-    cache::{AddMode, Added, OverlayError},
+    cache::{Added, OverlayError},
     file::CachedFile,
     report::Report,
     webui::WebUi,
@@ -32,7 +32,6 @@ pub struct CachedSite {
 #[derive(Debug)]
 pub struct Upload {
     path: Vec<u8>,
-    mode: AddMode,
 }
 
 impl CachedSite {
@@ -60,6 +59,15 @@ impl Site for CachedSite {
         self.cache.with_file(path, encoded, now, send)
     }
 
+    fn with_own_file<R>(
+        &self,
+        normal: &[u8],
+        now: Now,
+        send: impl FnMut(&CachedFile) -> R,
+    ) -> Result<(R, Lookup), NotFound> {
+        self.cache.with_own_file(normal, now, send)
+    }
+
     #[inline]
     fn heads(file: &CachedFile) -> &Heads {
         file.heads()
@@ -85,7 +93,7 @@ impl Site for CachedSite {
     }
 
     fn on_upload(&self, upload: Upload, body: Vec<u8>, now: Now) -> Response<'_> {
-        let added = match self.cache.add(&upload.path, &body, upload.mode, now) {
+        let added = match self.cache.add(&upload.path, &body, now) {
             Ok(added) => added,
             Err(error) => return failure(status(error), &error.to_string()),
         };
@@ -175,7 +183,7 @@ impl CachedSite {
         if !matches!(request.method, Method::Get | Method::Post | Method::Delete) {
             return Err(Failure::method("GET, POST, DELETE"));
         }
-        let evicted = self.cache.reset(&normal(target)?);
+        let evicted = self.cache.reset(&self.normal(target)?);
         Ok(Route::Respond(json(Status::Ok, &serde_json::json!({ "evicted": evicted }))))
     }
 
@@ -184,13 +192,16 @@ impl CachedSite {
         if !matches!(request.method, Method::Post | Method::Put) {
             return Err(Failure::method("POST, PUT"));
         }
-        let mode = if request.method == Method::Put { AddMode::Replace } else { AddMode::Create };
-        let path = normal(target)?;
+        let path = self.normal(target)?;
         if path == PREFIX || path.starts_with(b"/cache/") {
             return Err(Failure::new(Status::Conflict, "paths below /cache/ are reserved"));
         }
         let bytes_max = usize::try_from(self.cache.options.overlay_bytes).unwrap_or(usize::MAX);
-        Ok(Route::Upload { upload: Upload { path, mode }, bytes_max })
+        Ok(Route::Upload { upload: Upload { path }, bytes_max })
+    }
+
+    fn normal(&self, target: &[u8]) -> Result<Vec<u8>, Failure> {
+        self.cache.normalise(target).map_err(|_| Failure::new(Status::BadRequest, "invalid path"))
     }
 }
 
@@ -199,13 +210,8 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     path.iter().position(|&byte| byte == b'/').map(|at| path.split_at(at))
 }
 
-fn normal(target: &[u8]) -> Result<Vec<u8>, Failure> {
-    path::normalise(target).map_err(|_| Failure::new(Status::BadRequest, "invalid path"))
-}
-
 fn status(error: OverlayError) -> Status {
     match error {
-        OverlayError::Exists => Status::Conflict,
         OverlayError::Full => Status::ContentTooLarge,
         OverlayError::Exhausted => Status::ServiceUnavailable,
     }

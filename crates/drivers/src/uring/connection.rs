@@ -111,7 +111,7 @@ impl<P: Protocol> Slot<P> {
         let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
         end_output(session, self.socket.as_fd(), cx.now);
         // All may have been written just as this turn's share was used up: held input has not had its chance then.
-        let is_unanswered = self.is_busy && session.has_input() && !session.is_aborted();
+        let is_unanswered = self.is_busy && session.wants_turn(true) && !session.is_aborted();
         let finished = self.is_broken || session.is_done() && !is_unanswered;
         let reading = !finished && !self.is_draining && session.wants_read();
         match self.receive {
@@ -144,6 +144,9 @@ impl<P: Protocol> Slot<P> {
         let mut quota = WRITE_MAX;
         while !*is_busy && !session.is_aborted() {
             if session.outbox().is_empty() {
+                if P::STREAMS {
+                    session.outbox().borrow_buffer(&mut cx.buffers);
+                }
                 session.resume(cx.protocol, cx.now);
                 if session.outbox().is_empty() {
                     return Ok(());

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use sys::beneath::Metadata;
+use sys::beneath::{Metadata, OpenError};
 
 use super::*;
 use crate::FileState;
@@ -108,7 +108,7 @@ proptest! {
                 Op::Pin(key) => {
                     let pinned = |number| PathEntry::pinned(&[b'/', key], body(number, 1 << 30, 9), at as u64);
                     let was_pinned = latest.get(&key).is_some_and(|(_, is_pinned)| *is_pinned);
-                    prop_assert_eq!(cache.insert_pinned(pinned(at)).is_err(), was_pinned);
+                    prop_assert_eq!(cache.replace_pinned(pinned(at)), was_pinned);
                     prop_assert!(cache.replace_pinned(pinned(at)));
                     latest.insert(key, (at, true));
                 }
@@ -210,6 +210,14 @@ fn only_the_entry_itself_is_removed() {
     assert!(cache.is_empty());
 }
 
+fn find_file(cache: &PathCache<TestBody>, now: Duration) -> Result<(Arc<PathEntry<TestBody>>, Lookup), OpenError> {
+    cache.find(b"/", now, |root| {
+        let metadata = root.root().stat(b"file")?;
+        let body = TestBody { state: FileState::new(metadata, now), ..body(0, 10, 0) };
+        Ok(cache.insert(PathEntry::new(b"/", b"file", body, root.checked_ns())))
+    })
+}
+
 /// One `stat` decides, and only one that finds no change counts for the next interval.
 #[test]
 fn an_entry_is_checked_once_an_interval_and_loaded_when_changed() {
@@ -222,17 +230,12 @@ fn an_entry_is_checked_once_an_interval_and_loaded_when_changed() {
     let start = sys::clock::unix_coarse() + Duration::from_secs(60);
     let find = |seconds: u64| {
         let now = start + Duration::from_secs(seconds);
-        let load = || {
-            let metadata = cache.root().stat(b"file")?;
-            let body = TestBody { state: FileState::new(metadata, now), ..body(0, 10, 0) };
-            Ok(cache.insert(PathEntry::new(b"/", b"file", body, unix_ns(now))))
-        };
-        cache.find(b"/", now, load).map(|(_, lookup)| lookup)
+        find_file(&cache, now).map(|(_, lookup)| lookup)
     };
     assert_eq!(
         [0, 0, 1, 1, 2].map(find),
         [
-            Ok::<_, sys::beneath::OpenError>(Lookup::Miss),
+            Ok::<_, OpenError>(Lookup::Miss),
             Ok(Lookup::Hit),
             Ok(Lookup::Revalidated),
             Ok(Lookup::Hit),
@@ -242,6 +245,42 @@ fn an_entry_is_checked_once_an_interval_and_loaded_when_changed() {
     std::fs::write(&path, "three").unwrap();
     assert_eq!([2, 3, 3].map(find), [Ok(Lookup::Hit), Ok(Lookup::Miss), Ok(Lookup::Hit)]);
     std::fs::remove_file(&path).unwrap();
-    assert_eq!([3, 4].map(find), [Ok(Lookup::Hit), Err(sys::beneath::OpenError::Missing)]);
+    assert_eq!([3, 4].map(find), [Ok(Lookup::Hit), Err(OpenError::Missing)]);
     assert!(cache.is_empty(), "what is gone leaves nothing behind");
+}
+
+/// A root that is replaced between two checks is served for at most the interval, by every entry.
+#[test]
+fn a_replaced_root_is_seen_after_the_interval_by_all() {
+    let outer = tempfile::tempdir().unwrap();
+    let path = |name: &str| outer.path().join(name);
+    for name in ["root", "new"] {
+        std::fs::create_dir(path(name)).unwrap();
+        std::fs::write(path(name).join("file"), name).unwrap();
+    }
+    let cache = PathCache::new(Root::open(path("root")).unwrap(), &UNBOUNDED, Duration::from_secs(1));
+    let start = sys::clock::unix_coarse() + Duration::from_secs(60);
+    let at = |ms: u64| start + Duration::from_millis(ms);
+    find_file(&cache, at(0)).unwrap();
+    // Found in the middle of the root's interval, and so due at its end.
+    cache.remove(b"/");
+    assert_eq!(find_file(&cache, at(500)).unwrap().1, Lookup::Miss);
+    std::fs::rename(path("root"), path("old")).unwrap();
+    std::fs::rename(path("new"), path("root")).unwrap();
+    assert_eq!(find_file(&cache, at(999)).unwrap().1, Lookup::Hit, "within the interval");
+    let (entry, lookup) = find_file(&cache, at(1_000)).unwrap();
+    let there = Metadata::at(path("root/file")).unwrap();
+    assert_eq!((lookup, entry.body().state.metadata), (Lookup::Miss, there));
+}
+
+#[test]
+fn a_clock_that_was_set_back_empties_the_cache() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("file"), "one").unwrap();
+    let cache = PathCache::new(Root::open(directory.path()).unwrap(), &UNBOUNDED, Duration::from_secs(3_600));
+    let start = sys::clock::unix_coarse() + Duration::from_secs(60);
+    find_file(&cache, start).unwrap();
+    let another_thread = start - Duration::from_millis(4);
+    assert_eq!(find_file(&cache, another_thread).unwrap().1, Lookup::Revalidated, "a tick behind");
+    assert_eq!(find_file(&cache, start - Duration::from_secs(30)).unwrap().1, Lookup::Miss);
 }

@@ -1,6 +1,6 @@
 //! The hot path allocates nothing.
 
-use http_server::{Conn, SiteOptions};
+use http_server::SiteOptions;
 use proto::{Outbox, Protocol};
 
 use crate::common::World;
@@ -14,7 +14,7 @@ fn a_cached_get_allocates_nothing() {
         [("/small.txt", ""), ("/sub/", "Connection: keep-alive\r\nAccept: */*\r\n"), ("/missing/", "")]
     {
         let request = format!("GET {path}?query HTTP/1.1\r\nHost: h:80\r\n{fields}\r\n").repeat(4);
-        let (mut conn, mut out) = (Conn::default(), Outbox::default());
+        let (mut conn, mut out) = (world.server.new_connection(), Outbox::default());
         let mut answer = || {
             let step = world.server.on_input(&mut conn, request.as_bytes(), world.now, &mut out);
             assert_eq!(step.consumed, request.len());

@@ -203,6 +203,6 @@ fn responses_and_bytes_are_counted() {
     let statistics = world.server.statistics();
     assert_eq!((statistics.responses, statistics.bytes), ([0, 3, 1, 2, 0], sent));
     assert_eq!((statistics.cache_hits, statistics.file_opens), (1, 2));
-    let step = world.server.on_input(&mut Default::default(), b"", world.now, &mut Default::default());
+    let step = world.server.on_input(&mut world.server.new_connection(), b"", world.now, &mut Default::default());
     assert_eq!((step.consumed, step.flow), (0, Flow::Open));
 }

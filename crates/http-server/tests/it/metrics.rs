@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http_server::{Conn, HttpOptions, HttpServer, RequestMetrics, Site, SiteOptions};
+use http_server::{HttpOptions, HttpServer, RequestMetrics, Site, SiteOptions};
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use proto::{Now, Outbox, Protocol};
 
@@ -17,7 +17,7 @@ fn every_counter_is_there_and_counts() {
     let now = Now { instant: std::time::Instant::now(), unix: std::time::Duration::from_secs(4_000_000_000) };
     let mut out = Outbox::default();
     let requests: String = ["a", "a", "b"].map(|name| format!("GET /{name} HTTP/1.1\r\nHost: h\r\n\r\n")).concat();
-    let step = server.on_input(&mut Conn::default(), requests.as_bytes(), now, &mut out);
+    let step = server.on_input(&mut server.new_connection(), requests.as_bytes(), now, &mut out);
     assert_eq!(step.consumed, requests.len());
 
     let mut text = String::new();

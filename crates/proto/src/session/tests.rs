@@ -351,3 +351,16 @@ fn an_old_session_ends_after_a_reply_or_when_it_is_quiet() {
         assert!(!s.wants_read() && s.begin_lingering(at(10_500)), "{is_asked}");
     }
 }
+
+/// A protocol that does not stream is offered nothing when nothing is held.
+#[test]
+fn a_protocol_without_streams_has_no_turns_of_its_own() {
+    let (protocol, now) = (Lines::default(), start());
+    let mut s = session(&protocol, Limits::default(), now);
+    s.feed(&protocol, b"300000\n1\n", now);
+    assert!(s.has_input() && s.wants_turn(true) && !s.wants_turn(false));
+    assert_eq!(drain(&mut s, &protocol, now).len(), 300_001);
+    assert_eq!(drain(&mut s, &protocol, now), b"x\n");
+    s.end_of_input();
+    assert!(!s.wants_turn(true) && s.is_done());
+}

@@ -6,7 +6,7 @@ use crate::swapper::Swapper;
 struct Tree {
     _outer: tempfile::TempDir,
     root: Root,
-    path: std::path::PathBuf,
+    path: PathBuf,
 }
 
 /// `root/` with everything a tree may contain, and `secret` beside it.
@@ -170,4 +170,56 @@ fn a_root_must_be_a_directory_that_is_there() {
     let tree = tree(Resolver::Kernel);
     assert_eq!(Root::open(tree.path.join("file")).unwrap_err(), Errno::NOTDIR);
     assert_eq!(Root::open(tree.path.join("none")).unwrap_err(), Errno::NOENT);
+}
+
+#[test]
+fn without_symlinks_no_link_is_followed() {
+    for resolver in RESOLVERS {
+        let tree = tree(resolver);
+        let root = tree.root.without_symlinks();
+        assert!(root.open_file(b"file").is_ok() && root.stat(b"file").is_ok());
+        assert!(root.open_file(b"sub/../file").is_ok(), "no link");
+        for link in [&b"good"[..], b"sub/good", b"to-deep/around", b"deep/deep/around", b"escape", b"dangling", b"loop"]
+        {
+            assert_eq!(root.open_file(link).unwrap_err(), OpenError::Missing, "{}", link.escape_ascii());
+        }
+        assert_eq!(root.list(b"to-deep", |_| true).unwrap_err(), OpenError::Missing);
+        // What was opened by its own name is another file by that of a link.
+        let file = root.open_file(b"file").unwrap().metadata;
+        assert!(root.stat(b"good") != Ok(file) && root.stat(b"to-deep/../../file") != Ok(file));
+        fs::rename(tree.path.join("sub"), tree.path.join("moved")).unwrap();
+        symlink("moved", tree.path.join("sub")).unwrap();
+        assert!(root.reopen_if_replaced().is_none());
+        assert_eq!(root.open_file(b"sub/good").unwrap_err(), OpenError::Missing);
+    }
+}
+
+#[test]
+fn a_replaced_root_is_found_by_its_path() {
+    let outer = tempfile::tempdir().unwrap();
+    let path = |name: &str| outer.path().join(name);
+    for name in ["1", "2"] {
+        fs::create_dir(path(name)).unwrap();
+        fs::write(path(name).join("file"), name).unwrap();
+    }
+    let read = |root: &Root| {
+        let mut text = String::new();
+        fs::File::from(root.open_file(b"file").unwrap().file).read_to_string(&mut text).unwrap();
+        text
+    };
+    symlink("1", path("current")).unwrap();
+    let root = Root::open(path("current")).unwrap();
+    assert!(root.reopen_if_replaced().is_none(), "the same");
+    symlink("2", path("new")).unwrap();
+    fs::rename(path("new"), path("current")).unwrap();
+    let swapped = root.reopen_if_replaced().unwrap();
+    assert_eq!((read(&root), read(&swapped)), ("1".to_owned(), "2".to_owned()));
+    fs::remove_dir_all(path("2")).unwrap();
+    assert!(swapped.reopen_if_replaced().is_none(), "nothing is there");
+    fs::create_dir(path("2")).unwrap();
+    fs::write(path("2/file"), "made again").unwrap();
+    assert_eq!(read(&swapped.reopen_if_replaced().unwrap()), "made again");
+    fs::remove_dir_all(path("2")).unwrap();
+    fs::write(path("2"), "").unwrap();
+    assert!(swapped.reopen_if_replaced().is_none(), "no directory");
 }

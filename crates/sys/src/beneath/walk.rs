@@ -20,11 +20,16 @@ const PATH_MAX: usize = 4096;
 ///
 /// # Errors
 /// Those of openat(2); EXDEV where `..` or a link leads out of `root`.
-pub(super) fn open(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(super) fn open(root: BorrowedFd<'_>, path: &[u8], flags: OFlags, follows_links: bool) -> Result<OwnedFd, Errno> {
     if path.is_empty() {
         return Err(Errno::NOENT);
     }
-    let mut walk = Walk { root, parents: Vec::new(), ahead: VecDeque::new(), links: 0 };
+    let mut walk = Walk {
+        root,
+        parents: Vec::new(),
+        ahead: VecDeque::new(),
+        links_left: if follows_links { LINKS_MAX } else { 0 },
+    };
     walk.go_on_with(path)?;
     while let Some(name) = walk.ahead.pop_front() {
         match &name[..] {
@@ -52,7 +57,7 @@ struct Walk<'a> {
     parents: Vec<OwnedFd>,
     /// Components that are still to be walked. An empty one stands for a slash at the end.
     ahead: VecDeque<Vec<u8>>,
-    links: usize,
+    links_left: usize,
 }
 
 impl Walk<'_> {
@@ -84,10 +89,7 @@ impl Walk<'_> {
         };
         // It may have been replaced since it was refused: then it is no link, and the refusal stands.
         let text = fs::readlinkat(self.here(), name, Vec::new()).map_err(|_| refused)?;
-        self.links += 1;
-        if self.links > LINKS_MAX {
-            return Err(Errno::LOOP);
-        }
+        self.links_left = self.links_left.checked_sub(1).ok_or(Errno::LOOP)?;
         self.go_on_with(text.to_bytes())?;
         Ok(None)
     }

@@ -13,4 +13,5 @@ mod registered;
 mod service;
 mod shortage;
 mod signals;
+mod streaming;
 mod timeouts;

@@ -48,7 +48,11 @@ fn all_responses_and_bytes_are_counted() {
     assert_eq!(statuses(&replies), ["200", "100", "201", "206", "416"]);
     let statistics = server.statistics();
     assert_eq!((statistics.responses, statistics.bytes), ([1, 3, 0, 1, 0], replies.len() as u64));
-    assert_eq!(server.hosts().default_host().site.responses.load(Ordering::Relaxed), 4, "a 100 is not the final response");
+    assert_eq!(
+        server.hosts().default_host().site.responses.load(Ordering::Relaxed),
+        4,
+        "a 100 is not the final response"
+    );
 }
 
 #[test]

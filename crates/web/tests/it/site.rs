@@ -11,7 +11,10 @@ use bytes::Bytes;
 use proto::{Now, Outbox};
 use sys::beneath::Metadata;
 use testkit::in_memory::{Chunking, Transcript, exchange};
-use web::{Heads, HttpOptions, Lookup, NotFound, Response, Route, Site, WebServer, path};
+use web::{
+    Heads, HttpOptions, Lookup, NotFound, Response, Route, Site, WebServer,
+    path::{self, Dotfiles},
+};
 use wire::http1::{Connection, Method, Part, PreparedResponse, Request, Status, Target};
 
 /// Length of the longest body that is wanted.
@@ -42,7 +45,7 @@ impl File {
     fn new(size: usize) -> Self {
         let metadata = Metadata { device: 1, inode: 1, size: size as u64, modified_ns: 1_000_000_007, changed_ns: 0 };
         let body: Bytes = (0..size).map(|at| b'a' + (at % 23) as u8).collect();
-        Self { heads: Heads::new(&metadata, "text/plain", b"", now().unix), body }
+        Self { heads: Heads::new(&metadata, &"text/plain".into(), b"", now().unix), body }
     }
 }
 
@@ -62,9 +65,13 @@ impl Site for TestSite {
         _: Now,
         mut send: impl FnMut(&File) -> R,
     ) -> Result<(R, Lookup), NotFound> {
-        let normal = path::normalise(path)?;
+        let normal = path::normalise(path, Dotfiles::None)?;
         let (_, file) = self.files.iter().find(|(name, _)| *name == normal).ok_or(NotFound::MISSING)?;
         Ok((send(file), Lookup::Hit))
+    }
+
+    fn with_own_file<R>(&self, normal: &[u8], now: Now, send: impl FnMut(&File) -> R) -> Result<(R, Lookup), NotFound> {
+        self.with_file(normal, false, now, send)
     }
 
     fn heads(file: &File) -> &Heads {

@@ -7,8 +7,19 @@ use super::{Method, Request, date};
 pub struct Validators<'a> {
     /// Strong entity tag with its quotes.
     pub etag: &'a [u8],
-    /// Last modification in seconds since the epoch.
+    /// Last modification in seconds since the epoch, as `Last-Modified` says it.
     pub modified: u64,
+    /// Last change of the file, in seconds since the epoch. It is later than `modified` where an older version was put back,
+    /// or a file arrived with the date of its original.
+    pub changed: u64,
+}
+
+impl Validators<'_> {
+    /// True if the version that a client has from `date`, in seconds since the epoch, is certain to be this one. An earlier
+    /// modification alone does not say so: after a rollback, it is that of an older version than the client's.
+    fn is_unmodified_since(&self, date: u64) -> bool {
+        date == self.modified || (date > self.modified && date > self.changed)
+    }
 }
 
 /// Result of the preconditions of a request.
@@ -30,7 +41,7 @@ pub fn evaluate(request: &Request<'_>, validators: Validators<'_>) -> Preconditi
     let date = |name| date::parse_date(only(request.values(name))?);
     let current = match listed(request, "if-match", validators.etag, Comparison::Strong) {
         Some(matches) => matches,
-        None => date("if-unmodified-since").is_none_or(|limit| validators.modified <= limit),
+        None => date("if-unmodified-since").is_none_or(|date| validators.is_unmodified_since(date)),
     };
     if !current {
         return Precondition::Failed;
@@ -40,7 +51,7 @@ pub fn evaluate(request: &Request<'_>, validators: Validators<'_>) -> Preconditi
         Some(true) if is_read => Precondition::NotModified,
         Some(true) => Precondition::Failed,
         Some(false) => Precondition::Met,
-        None if is_read && date("if-modified-since").is_some_and(|since| validators.modified <= since) => {
+        None if is_read && date("if-modified-since").is_some_and(|date| validators.is_unmodified_since(date)) => {
             Precondition::NotModified
         }
         None => Precondition::Met,
@@ -96,9 +107,13 @@ mod tests {
     const MODIFIED: u64 = 784_111_777;
 
     fn outcome(method: &str, fields: &str) -> Precondition {
+        outcome_after(method, fields, MODIFIED)
+    }
+
+    fn outcome_after(method: &str, fields: &str, changed: u64) -> Precondition {
         let head = format!("{method} / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
         let request = HeadParser::default().parse(head.as_bytes(), &HeadLimits::default()).unwrap().unwrap();
-        evaluate(&request, Validators { etag: ETAG, modified: MODIFIED })
+        evaluate(&request, Validators { etag: ETAG, modified: MODIFIED, changed })
     }
 
     /// Cases of RFC 9110, sections 13.1.1 to 13.1.4 and 13.2.2.
@@ -134,5 +149,24 @@ mod tests {
             assert_eq!((outcome("GET", fields), outcome("HEAD", fields)), (*want, *want), "{fields:?}");
         }
         assert_eq!(outcome("DELETE", "If-None-Match: *\r\n"), Precondition::Failed);
+    }
+
+    /// A client that has a later version than the one that was put back has another one.
+    #[test]
+    fn a_date_between_modification_and_change_proves_nothing() {
+        let changed = MODIFIED + 100;
+        for (date, is_unmodified) in
+            [(MODIFIED - 1, false), (MODIFIED, true), (MODIFIED + 1, false), (changed, false), (changed + 1, true)]
+        {
+            let date = String::from_utf8(format_date(date).to_vec()).unwrap();
+            let since = outcome_after("GET", &format!("If-Modified-Since: {date}\r\n"), changed);
+            let until = outcome_after("GET", &format!("If-Unmodified-Since: {date}\r\n"), changed);
+            let want = if is_unmodified {
+                (Precondition::NotModified, Precondition::Met)
+            } else {
+                (Precondition::Met, Precondition::Failed)
+            };
+            assert_eq!((since, until), want, "{date}");
+        }
     }
 }

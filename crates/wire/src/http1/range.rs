@@ -198,7 +198,7 @@ mod tests {
         let ask = |method: &str, fields: &str, now| {
             let head = format!("{method} / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
             let request = HeadParser::default().parse(head.as_bytes(), &HeadLimits::default()).unwrap().unwrap();
-            select(&request, Validators { etag: b"\"a\"", modified: MODIFIED }, 10, now)
+            select(&request, Validators { etag: b"\"a\"", modified: MODIFIED, changed: MODIFIED }, 10, now)
         };
         let (part, now) = (parts(&[(0, 2)]), MODIFIED + 1);
         for (if_range, now, is_same) in [

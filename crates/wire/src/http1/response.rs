@@ -36,7 +36,11 @@ statuses! {
     NoContent = 204 "No Content",
     PartialContent = 206 "Partial Content",
     MovedPermanently = 301 "Moved Permanently",
+    Found = 302 "Found",
+    SeeOther = 303 "See Other",
     NotModified = 304 "Not Modified",
+    TemporaryRedirect = 307 "Temporary Redirect",
+    PermanentRedirect = 308 "Permanent Redirect",
     BadRequest = 400 "Bad Request",
     Unauthorized = 401 "Unauthorized",
     Forbidden = 403 "Forbidden",
@@ -117,6 +121,14 @@ impl ResponseBuilder {
         self
     }
 
+    /// Adds fields that are lines of a head already, each with its CRLF.
+    #[must_use]
+    pub fn lines(mut self, lines: &[u8]) -> Self {
+        debug_assert!(lines.is_empty() || lines.ends_with(b"\r\n"), "a field without its end");
+        self.bytes.extend_from_slice(lines);
+        self
+    }
+
     /// Adds the fields of another response, except its date.
     #[must_use]
     pub fn fields_of(mut self, other: &PreparedResponse) -> Self {
@@ -161,6 +173,11 @@ impl PreparedResponse {
     /// Returns the bytes of memory held.
     pub fn heap_bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Length of the head without a `Connection` field, in bytes.
+    pub fn head_len(&self) -> usize {
+        self.head_len
     }
 
     /// Appends the response, or its head, as sent at `unix` since the epoch. Returns the number of bytes appended.
@@ -215,7 +232,7 @@ mod tests {
     #[test]
     fn fields_are_copied_without_the_date() {
         let other = PreparedResponse::builder(Status::NotModified).field("ETag", "\"a\"").field("X", "y").body(b"body");
-        let prepared = PreparedResponse::builder(Status::Ok).fields_of(&other).field("Z", "z").body(b"");
+        let prepared = PreparedResponse::builder(Status::Ok).fields_of(&other).lines(b"Z: z\r\n").body(b"");
         let head =
             "beforeHTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"a\"\r\nX: y\r\nZ: z\r\n\r\n";
         assert_eq!(text(&prepared, Part::Whole, Connection::Implied), head);

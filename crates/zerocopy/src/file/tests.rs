@@ -39,7 +39,7 @@ fn prepare(opened: Opened, strategy: Strategy) -> CachedFile {
 }
 
 fn prepare_with(opened: Opened, strategy: Strategy, resources: &Arc<Resources>) -> CachedFile {
-    CachedFile::new(opened, "a/b", strategy, Reservations::new(), resources, later(0).unix)
+    CachedFile::new(opened, &"a/b".into(), strategy, Reservations::new(), resources, later(0).unix)
 }
 
 /// A file of one pipe that has come to rest. Removing its directory would change it.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use clap::ValueEnum;
 use proto::{Now, Outbox, Protocol, Segment, Taken};
 use sys::{beneath::Root, registered::Region};
-use web::{Conn, HttpOptions};
+use web::HttpOptions;
 use zerocopy::{Access, Cache, CacheOptions, CachedSite, Strategy, StrategyChoice, ZerocopyServer};
 
 /// Takes all output away, as a driver does that writes it all at once.
@@ -37,7 +37,7 @@ fn a_cached_get_allocates_nothing() {
         let server = ZerocopyServer::new(site, HttpOptions::default());
         let now = Now { instant: Instant::now(), unix: sys::clock::unix_coarse() };
         let request = "GET /file HTTP/1.1\r\nHost: h:80\r\n\r\n";
-        let (mut conn, mut out) = (Conn::default(), Outbox::default());
+        let (mut conn, mut out) = (server.new_connection(), Outbox::default());
         let mut answer = || {
             let step = server.on_input(&mut conn, request.as_bytes(), now, &mut out);
             assert_eq!(step.consumed, request.len());

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use proto::{NextWrite, Now, Outbox, Protocol};
 use serde_json::Value;
 use sys::beneath::Root;
-use web::{Conn, HttpOptions};
+use web::HttpOptions;
 use zerocopy::{Access, Cache, CacheOptions, CachedSite, Strategy, StrategyChoice, ZerocopyServer};
 
 struct World {
@@ -35,7 +35,7 @@ impl World {
     }
 
     fn ask(&self, request: &str) -> Vec<u8> {
-        let (mut conn, mut out) = (Conn::default(), Outbox::default());
+        let (mut conn, mut out) = (self.server.new_connection(), Outbox::default());
         let step = self.server.on_input(&mut conn, request.as_bytes(), self.now, &mut out);
         assert_eq!(step.consumed, request.len());
         let mut got = Vec::new();

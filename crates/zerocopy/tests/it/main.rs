@@ -11,6 +11,9 @@ mod cache;
 #[cfg(test)]
 mod clients;
 #[cfg(test)]
+#[path = "../../../web/tests/laws/mod.rs"]
+mod laws;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod setup;

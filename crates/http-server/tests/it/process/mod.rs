@@ -3,6 +3,8 @@
 mod change;
 mod clients;
 mod crowds;
+#[path = "../../../../web/tests/laws/mod.rs"]
+mod laws;
 mod lifecycle;
 mod nginx;
 mod setup;

@@ -5,6 +5,7 @@
 mod bodies;
 mod delayed;
 mod protocol;
+mod streamed;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -42,6 +43,10 @@ struct Args {
     #[arg(long, value_name = "N", default_value = "1", value_parser = ["1", "8"])]
     batch: String,
 
+    /// Understand `stream` and `farewell`, which make the protocol one that streams
+    #[arg(long, conflicts_with = "batch")]
+    streams: bool,
+
     /// One more address to listen on, for a front end of the server's own; repeatable
     #[arg(long, value_name = "ADDR")]
     more_listen: Vec<Address>,
@@ -77,13 +82,14 @@ impl Cli for Args {
 }
 
 fn main() -> ExitCode {
-    service::main::<Args>(|args, host| match args.batch.as_str() {
-        "8" => serve::<8>(&args, host),
-        _ => serve::<1>(&args, host),
+    service::main::<Args>(|args, host| match (args.batch.as_str(), args.streams) {
+        (_, true) => serve::<1, true>(&args, host),
+        ("8", false) => serve::<8, false>(&args, host),
+        _ => serve::<1, false>(&args, host),
     })
 }
 
-fn serve<const BATCH: usize>(args: &Args, mut host: Host) -> anyhow::Result<()> {
+fn serve<const BATCH: usize, const STREAMS: bool>(args: &Args, mut host: Host) -> anyhow::Result<()> {
     let mut bodies = match &args.content {
         Some(path) => Bodies::open(path, args.pipe_bytes).with_context(|| format!("cannot open {}", path.display()))?,
         None => Bodies::default(),
@@ -92,7 +98,7 @@ fn serve<const BATCH: usize>(args: &Args, mut host: Host) -> anyhow::Result<()> 
         host.set_registered(bodies.register()?)?;
     }
     host.set_scratch_pipes(ScratchPipes::new(args.pipe_bytes, args.pipes_max));
-    let protocol = LineProtocol::<BATCH>::new(bodies, &host)?;
+    let protocol = LineProtocol::<BATCH, STREAMS>::new(bodies, &host)?;
     if let Some(path) = args.exit_file.clone() {
         host.at_end(move || {
             std::fs::write(&path, "the end\n").with_context(|| format!("cannot write {}", path.display()))

@@ -13,6 +13,8 @@
 //! | `thread` | the name of the thread that the protocol runs on |
 //! | `listener` | the number of the front end, the number of those of `--listen`, the bytes of receive and send buffer |
 //! | `counts` | the connections that were accepted, were refused and are open |
+//! | `stream N` | the line and N bytes, 4096 of each letter in turn, made as there is room for them (`--streams`) |
+//! | `farewell` | empty; at the end of the input, `farewell` (`--streams`) |
 //! | `stop` | `stop`, and the server drains |
 //! | `close` | `close`, then the connection is closed |
 //! | `linger` | `linger`, then the connection is closed with a lingering close |
@@ -20,6 +22,7 @@
 //! | anything else | `? LINE`, then closed with a lingering close |
 
 use std::{
+    mem,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
@@ -34,12 +37,13 @@ use service::{Host, Statistics, Stop, Timeouts};
 use crate::{
     bodies::{Bodies, BodyKind},
     delayed::DelayedReplies,
+    streamed::Streamed,
 };
 
 const BIG: &[u8] = &[b'x'; 100_000];
 
 /// The protocol, with all that connections share.
-pub(crate) struct LineProtocol<const BATCH: usize> {
+pub(crate) struct LineProtocol<const BATCH: usize, const STREAMS: bool> {
     bodies: Bodies,
     timeouts: Timeouts,
     listen_front_ends: usize,
@@ -56,6 +60,9 @@ pub(crate) struct Conn {
     partial_since: Option<Instant>,
     /// True while no more lines are read, since a reply to `hold` is pending.
     is_holding: bool,
+    /// No more lines are read before it is complete.
+    streamed: Streamed,
+    has_farewell: bool,
     front_end: usize,
     receive_bytes: usize,
     send_bytes: usize,
@@ -71,6 +78,8 @@ enum Request<'a> {
     Thread,
     Listener,
     Counts,
+    Stream(usize),
+    Farewell,
     Stop,
     Close(Flow),
 }
@@ -93,6 +102,8 @@ impl<'a> Request<'a> {
             ("thread", None, None) => Self::Thread,
             ("listener", None, None) => Self::Listener,
             ("counts", None, None) => Self::Counts,
+            ("farewell", None, None) => Self::Farewell,
+            ("stream", Some(len), None) => Self::Stream(len.parse().ok()?),
             ("stop", None, None) => Self::Stop,
             ("fallbacks", None, None) => Self::Fallbacks,
             (id, None, None) if !id.is_empty() => Self::Id,
@@ -114,7 +125,7 @@ impl<'a> Request<'a> {
     }
 }
 
-impl<const BATCH: usize> LineProtocol<BATCH> {
+impl<const BATCH: usize, const STREAMS: bool> LineProtocol<BATCH, STREAMS> {
     pub(crate) fn new(bodies: Bodies, host: &Host) -> anyhow::Result<Self> {
         Ok(Self {
             bodies,
@@ -127,7 +138,7 @@ impl<const BATCH: usize> LineProtocol<BATCH> {
         })
     }
 
-    fn answer(&self, conn: &Conn, line: &[u8], now: Now, out: &mut Outbox) -> Flow {
+    fn answer(&self, conn: &mut Conn, line: &[u8], now: Now, out: &mut Outbox) -> Flow {
         let say = |out: &mut Outbox, text: String| out.inline().extend_from_slice(text.as_bytes());
         let whole_line = |out: &mut Outbox| {
             out.inline().extend_from_slice(line);
@@ -146,6 +157,12 @@ impl<const BATCH: usize> LineProtocol<BATCH> {
                 let counts = self.statistics.counts();
                 say(out, format!("{} {} {}\n", counts.accepted, counts.refused, counts.open()));
             }
+            Some(Request::Stream(len)) if STREAMS => {
+                whole_line(out);
+                conn.streamed = Streamed::new(len);
+                conn.streamed.proceed(out);
+            }
+            Some(Request::Farewell) if STREAMS => conn.has_farewell = true,
             Some(Request::Stop) => {
                 whole_line(out);
                 self.stop.drain("stop");
@@ -160,7 +177,7 @@ impl<const BATCH: usize> LineProtocol<BATCH> {
                     return Flow::Abort;
                 }
             }
-            None => {
+            Some(Request::Stream(_) | Request::Farewell) | None => {
                 out.inline().extend_from_slice(b"? ");
                 whole_line(out);
                 return Flow::Linger;
@@ -186,15 +203,18 @@ impl<const BATCH: usize> LineProtocol<BATCH> {
     }
 }
 
-impl<const BATCH: usize> Protocol for LineProtocol<BATCH> {
+impl<const BATCH: usize, const STREAMS: bool> Protocol for LineProtocol<BATCH, STREAMS> {
     type Conn = Conn;
 
     const BATCH: usize = BATCH;
+    const STREAMS: bool = STREAMS;
 
     fn open(&self, peer: Peer<'_>, _: Now) -> Conn {
         Conn {
             partial_since: None,
             is_holding: false,
+            streamed: Streamed::default(),
+            has_farewell: false,
             front_end: peer.front_end,
             receive_bytes: sockopt::socket_recv_buffer_size(peer).unwrap_or(0),
             send_bytes: sockopt::socket_send_buffer_size(peer).unwrap_or(0),
@@ -204,17 +224,26 @@ impl<const BATCH: usize> Protocol for LineProtocol<BATCH> {
     fn on_input(&self, conn: &mut Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
         let mut step = Step::open(0);
         conn.is_holding &= out.has_pending_replies();
-        while !out.is_full() && step.flow == Flow::Open && !conn.is_holding {
+        conn.streamed.proceed(out);
+        let is_ready = |conn: &Conn| !conn.is_holding && conn.streamed.is_complete();
+        while !out.is_full() && step.flow == Flow::Open && is_ready(conn) {
             let rest = &input[step.consumed..];
             let Some(len) = rest.iter().position(|&byte| byte == b'\n') else { break };
             step.flow = self.answer(conn, &rest[..len], now, out);
             conn.is_holding = rest[..len].ends_with(b" hold");
             step.consumed += len + 1;
         }
-        let is_partial = step.consumed < input.len() && !out.is_full() && !conn.is_holding;
+        let is_partial = step.consumed < input.len() && !out.is_full() && is_ready(conn);
         conn.partial_since =
             is_partial.then(|| conn.partial_since.filter(|_| step.consumed == 0).unwrap_or(now.instant));
         step
+    }
+
+    fn on_end(&self, conn: &mut Conn, _: Now, out: &mut Outbox) -> Flow {
+        if mem::take(&mut conn.has_farewell) {
+            out.inline().extend_from_slice(b"farewell\n");
+        }
+        Flow::Open
     }
 
     fn on_ready(&self, batch: &mut [BatchEntry<'_, Conn>], now: Now) {
@@ -237,6 +266,10 @@ impl<const BATCH: usize> Protocol for LineProtocol<BATCH> {
                 Flow::Linger
             }
         }
+    }
+
+    fn retire(&self, conn: &mut Conn) -> bool {
+        conn.streamed.is_complete()
     }
 
     fn refusal(&self) -> &[u8] {
