@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 use wire::http1::{
-    client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder},
+    client::{BodyLength, ContentCoding, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder},
     coding::Coding,
 };
 
@@ -53,9 +53,6 @@ struct RequestState {
     coding: Option<ContentCoding>,
 }
 
-/// Value of `Content-Encoding`; `None` is several codings, or one that is not known here.
-type ContentCoding = Option<Coding>;
-
 /// One connection's decoder, and how far the current reply agrees with the reference.
 #[derive(Debug)]
 pub struct HttpConn {
@@ -67,6 +64,10 @@ pub struct HttpConn {
     /// The body is to be compared, and nothing has been different so far.
     is_same: bool,
     tail: Tail,
+    /// Coding of the last new head.
+    coding: ContentCoding,
+    /// The reply has another coding than the good ones.
+    has_other_coding: bool,
     /// Status of a reply that failed because of it.
     failed_status: Option<u16>,
 }
@@ -77,8 +78,7 @@ const MALFORMED: u32 = 1_000;
 /// Name in results of a coding that has none here.
 const OTHER_CODING: &str = "other";
 
-const NO_HEAD: Head =
-    Head { status: 0, body: BodyLength::Exact(0), persistence: Persistence::KeepAlive, coding: Some(Coding::Identity) };
+const NO_HEAD: Head = Head { status: 0, body: BodyLength::Exact(0), persistence: Persistence::KeepAlive };
 
 impl HttpClient {
     /// `specs` must not be empty; `first` is the one to begin with, so that threads do not send the same request at the same time.
@@ -145,6 +145,8 @@ impl ClientProtocol for HttpClient {
             body_bytes: 0,
             is_same: false,
             tail: Tail::default(),
+            coding: Some(Coding::Identity),
+            has_other_coding: false,
             failed_status: None,
         }
     }
@@ -168,11 +170,10 @@ impl ClientProtocol for HttpClient {
         let progress = loop {
             match conn.decoder.next(&mut state.template, &mut rest) {
                 Ok(Event::Body(piece)) => conn.body(piece, &mut state.reference),
-                Ok(Event::Head(head)) => {
-                    conn.head = head;
-                    conn.verify = state.level(self.verify, &mut self.sampler);
-                    conn.body_bytes = 0;
-                    conn.is_same = conn.verify.compares_content() && is_success(head) && state.may_have(head.coding);
+                Ok(Event::Head(head)) => conn.begin(head, state.level(self.verify, &mut self.sampler)),
+                Ok(Event::NewHead(head, coding)) => {
+                    conn.begin(head, state.level(self.verify, &mut self.sampler));
+                    conn.compare_coding(coding, state);
                 }
                 Ok(Event::End) => {
                     let outcome = conn.outcome(state);
@@ -238,12 +239,6 @@ impl RequestState {
         if sampler.draw() || self.reference.awaits_body() { deepest } else { deepest.min(HttpVerify::Length) }
     }
 
-    /// Returns true if a good reply may have this coding.
-    #[inline]
-    fn may_have(&self, coding: ContentCoding) -> bool {
-        self.coding.is_none_or(|known| known == coding)
-    }
-
     fn agrees(&self, other: &Self) -> bool {
         let is_coded_alike = self.coding.zip(other.coding).is_none_or(|(ours, theirs)| ours == theirs);
         is_coded_alike && self.reference.agrees(&other.reference)
@@ -251,6 +246,25 @@ impl RequestState {
 }
 
 impl HttpConn {
+    #[inline]
+    fn begin(&mut self, head: Head, verify: HttpVerify) {
+        self.head = head;
+        self.verify = verify;
+        self.body_bytes = 0;
+        self.is_same = verify.compares_content() && is_success(head);
+    }
+
+    /// Compares the coding of a new head. Equal heads have equal codings, so that nothing is to be done for them: a template
+    /// with another coding is forgotten, and the next head is a new one.
+    #[cold]
+    fn compare_coding(&mut self, coding: ContentCoding, state: &mut RequestState) {
+        self.coding = coding;
+        if is_success(self.head) && state.coding.is_some_and(|known| known != coding) {
+            (self.is_same, self.has_other_coding) = (false, true);
+            state.template = HeadTemplate::new();
+        }
+    }
+
     #[inline]
     fn body(&mut self, piece: &[u8], reference: &mut Reference) {
         if self.is_same {
@@ -267,6 +281,7 @@ impl HttpConn {
     /// Whatever is not simply equal to what is kept.
     #[inline(never)]
     fn check_reply(&mut self, state: &mut RequestState) -> RequestOutcome {
+        let has_other_coding = std::mem::take(&mut self.has_other_coding);
         if self.verify == HttpVerify::None {
             return Ok(());
         }
@@ -277,20 +292,22 @@ impl HttpConn {
         if self.verify == HttpVerify::Status {
             return Ok(());
         }
-        let (length, coding) = (self.body_bytes, self.head.coding);
-        let (has_coding, reference) = (state.may_have(coding), &mut state.reference);
-        if !has_coding || !reference.has_length(length) {
+        if has_other_coding {
+            return Err(ErrorClass::Encoding);
+        }
+        let (length, reference) = (self.body_bytes, &mut state.reference);
+        if !reference.has_length(length) {
             if self.verify.compares_content() {
                 reference.distrust();
             }
-            return Err(if has_coding { ErrorClass::Length } else { ErrorClass::Encoding });
+            return Err(ErrorClass::Length);
         }
         if !self.verify.compares_content() {
             reference.settle_length(length);
         } else if !self.is_same || !reference.accept(length, &self.tail) {
             return Err(ErrorClass::Content);
         }
-        state.coding = Some(coding);
+        state.coding.get_or_insert(self.coding);
         Ok(())
     }
 

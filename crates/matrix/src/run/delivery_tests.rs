@@ -33,13 +33,13 @@ fn fetch(address: SocketAddr, path: &str, field: &str) -> BodySeen {
     let (mut body, mut coding) = (Vec::new(), None);
     loop {
         match decoder.next(&mut template, &mut rest).unwrap() {
-            Event::Head(head) => {
+            Event::NewHead(head, named) => {
                 assert_eq!(head.status, 200, "{path}");
-                coding = head.coding;
+                coding = named;
             }
             Event::Body(piece) => body.extend_from_slice(piece),
             Event::End => break,
-            Event::NeedMore => panic!("{path}: half a reply"),
+            Event::Head(_) | Event::NeedMore => panic!("{path}: half a reply"),
         }
     }
     let (bytes, sha256) = (body.len() as u64, Some(digest_text(&body)));

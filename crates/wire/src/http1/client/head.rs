@@ -5,6 +5,9 @@ use std::ops::Range;
 use super::DecodeError;
 use crate::http1::coding::Coding;
 
+/// Coding of a body, as `Content-Encoding` names it; `None` is several codings, or one that is not known here.
+pub type ContentCoding = Option<Coding>;
+
 /// Most headers that are accepted.
 pub(super) const HEADERS_MAX: usize = 100;
 
@@ -16,8 +19,6 @@ pub struct Head {
     pub status: u16,
     pub body: BodyLength,
     pub persistence: Persistence,
-    /// Coding of the body; `None` is several, or one that is not known here.
-    pub coding: Option<Coding>,
 }
 
 impl Head {
@@ -82,15 +83,15 @@ impl HeadTemplate {
     }
 
     /// Parses one complete head and keeps it as the new template.
-    pub(super) fn learn(&mut self, bytes: &[u8]) -> Result<Head, DecodeError> {
-        let (head, date) = parse(bytes)?;
+    pub(super) fn learn(&mut self, bytes: &[u8]) -> Result<(Head, ContentCoding), DecodeError> {
+        let (head, facts) = parse(bytes)?;
         if !head.is_interim() {
             self.bytes.clear();
             self.bytes.extend_from_slice(bytes);
-            self.date = date;
+            self.date = facts.date;
             self.head = Some(head);
         }
-        Ok(head)
+        Ok((head, facts.coding))
     }
 }
 
@@ -109,7 +110,7 @@ pub(super) fn check_unfinished(bytes: &[u8]) -> Result<(), DecodeError> {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<(Head, Option<Range<usize>>), DecodeError> {
+fn parse(bytes: &[u8]) -> Result<(Head, Facts), DecodeError> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
     if response.parse(bytes).map_err(from_httparse)? != httparse::Status::Complete(bytes.len()) {
@@ -135,7 +136,7 @@ fn parse(bytes: &[u8]) -> Result<(Head, Option<Range<usize>>), DecodeError> {
         (None, false) => BodyLength::UntilEof,
     };
     let persistence = if body == BodyLength::UntilEof { Persistence::Close } else { persistence };
-    Ok((Head { status, body, persistence, coding: facts.coding }, facts.date))
+    Ok((Head { status, body, persistence }, facts))
 }
 
 fn from_httparse(error: httparse::Error) -> DecodeError {
@@ -144,7 +145,7 @@ fn from_httparse(error: httparse::Error) -> DecodeError {
 
 struct Facts {
     length: Option<u64>,
-    coding: Option<Coding>,
+    coding: ContentCoding,
     is_chunked: bool,
     says_close: bool,
     says_keep_alive: bool,

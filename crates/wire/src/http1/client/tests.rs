@@ -20,7 +20,7 @@ fn read(pieces: &[&[u8]], mut template_of: impl FnMut() -> Option<HeadTemplate>)
                 template = fresh;
             }
             match decoder.next(&mut template, &mut input) {
-                Ok(Event::Head(head)) => reading.responses.push((head, Vec::new(), false)),
+                Ok(Event::Head(head) | Event::NewHead(head, _)) => reading.responses.push((head, Vec::new(), false)),
                 Ok(Event::Body(piece)) => reading.responses.last_mut().expect("a head").1.extend_from_slice(piece),
                 Ok(Event::End) => reading.responses.last_mut().expect("a head").2 = true,
                 Ok(Event::NeedMore) => break,
