@@ -24,6 +24,6 @@ pub use deferred::{Broken, DeferredReply, Promise};
 pub use limits::Limits;
 pub use outbox::{NextWrite, Outbox, Taken};
 pub use pipe::{CachedPipe, MappedFile, Pages, Pipe, PipeRegion, PipeSource, ScratchPipe};
-pub use protocol::{BatchEntry, Flow, Now, Peer, Protocol, Step};
+pub use protocol::{BatchEntry, Flow, Now, Peer, Protocol, Secured, Step};
 pub use segment::{FileRegion, Segment};
 pub use session::Session;

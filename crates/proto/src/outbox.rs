@@ -42,6 +42,17 @@ pub enum Taken {
     Nothing,
 }
 
+/// Reason to take no input, beside the amount of output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Gate {
+    #[default]
+    Open,
+    /// See [`Outbox::hold_input`].
+    Held,
+    /// A promise was dropped: nothing may follow what is queued.
+    Truncated,
+}
+
 /// The ordered output of one connection.
 #[derive(Debug, Default)]
 pub struct Outbox {
@@ -58,8 +69,7 @@ pub struct Outbox {
     deferred: usize,
     /// Bytes behind open promises; made with the first promise.
     ledger: Option<Ledger>,
-    /// A promise was dropped: nothing may follow what is queued.
-    is_truncated: bool,
+    gate: Gate,
     spare: Vec<u8>,
     /// Buffers come from [`BufferPool`] and go back there, whatever their size.
     is_pooled: bool,
@@ -88,7 +98,7 @@ impl Outbox {
     /// True if a protocol is to stop answering, and a session to stop reading: this is the back-pressure.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.is_truncated
+        self.gate != Gate::Open
             || self.queued + self.tail.len() >= HIGH_WATER
             || self.queue.len() >= QUEUE_MAX
             || self.deferred_bytes() >= HIGH_WATER
@@ -97,7 +107,7 @@ impl Outbox {
     /// True if a promise was dropped, and everything before it has been sent.
     #[inline]
     pub fn is_broken(&self) -> bool {
-        self.is_truncated && self.is_idle()
+        self.gate == Gate::Truncated && self.is_idle()
     }
 
     /// Bytes held in memory, including answers that wait behind an open promise.
@@ -171,7 +181,7 @@ impl Outbox {
         self.seal();
         // A promise of the other keeps its own ledger: the answer is accounted for there until it is taken.
         self.deferred += other.deferred;
-        self.is_truncated |= other.is_truncated;
+        self.gate = self.gate.max(other.gate);
         other.queue.into_iter().for_each(|segment| self.append(segment));
         self.tail.extend_from_slice(&other.tail);
     }
@@ -199,6 +209,19 @@ impl Outbox {
     #[inline]
     pub fn front(&mut self) -> Option<NextWrite<'_>> {
         self.settle();
+        self.front_settled()
+    }
+
+    /// Returns the same, and how many of its pieces come before the first that is mapped and must not be read in user
+    /// space ([`Segment::Mapped`]): for a layer that has to read them.
+    pub fn front_to_read(&mut self) -> (Option<NextWrite<'_>>, usize) {
+        self.settle();
+        let mapped = self.queue.iter().position(|segment| matches!(segment, Segment::Mapped(_)));
+        (self.front_settled(), mapped.unwrap_or(usize::MAX))
+    }
+
+    #[inline]
+    fn front_settled(&mut self) -> Option<NextWrite<'_>> {
         if self.is_empty() {
             return None;
         }

@@ -36,6 +36,17 @@ impl AsFd for Peer<'_> {
     }
 }
 
+/// Facts that a layer below a protocol has agreed with the peer (TLS).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Secured<'a> {
+    /// Name of the protocol to be spoken, by ALPN (RFC 7301).
+    pub protocol: Option<&'a [u8]>,
+    /// Name that the client asked for (SNI).
+    pub server_name: Option<&'a str>,
+    /// Certificate of the client, verified, in DER.
+    pub client_certificate: Option<&'a [u8]>,
+}
+
 /// Decision about a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
@@ -96,6 +107,11 @@ pub trait Protocol: Send + Sync + 'static {
     const STREAMS: bool = false;
 
     fn open(&self, peer: Peer<'_>, now: Now) -> Self::Conn;
+
+    /// Notes that the connection is secured by a layer below; called before any input.
+    fn on_secured(&self, conn: &mut Self::Conn, secured: Secured<'_>) {
+        let _ = (conn, secured);
+    }
 
     /// Answers as many whole (pipelined) requests in `input` as `out` has room for.
     ///

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{BatchEntry, Flow, Limits, Now, Outbox, Peer, Protocol, Step, inbox::Inbox};
+use crate::{BatchEntry, Flow, Limits, Now, Outbox, Peer, Protocol, Secured, Step, inbox::Inbox};
 
 /// Time that a peer may go on sending after the last output.
 const LINGER_MAX: Duration = Duration::from_secs(2);
@@ -78,6 +78,11 @@ impl<P: Protocol> Session<P> {
             is_retiring: false,
             limits,
         }
+    }
+
+    /// Passes on what a layer below has agreed with the peer.
+    pub fn secured(&mut self, protocol: &P, secured: Secured<'_>) {
+        protocol.on_secured(&mut self.conn, secured);
     }
 
     /// Returns the output, for the driver to write.

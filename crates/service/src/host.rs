@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use anyhow::{Context, anyhow, bail};
 use drivers::{Config, ConnectionModel, DriverKind, Listeners, ScratchPipes, Statistics, Unavailable};
-use proto::Protocol;
+use proto::{Limits, Protocol};
 use sys::{listen::Address, registered::Region};
 
 use crate::{
@@ -74,6 +74,11 @@ impl Host {
     /// Event loops or runtime threads.
     pub fn threads(&self) -> usize {
         self.config.threads
+    }
+
+    /// Limits of a connection.
+    pub fn limits(&self) -> Limits {
+        self.config.limits
     }
 
     /// The longest request that is buffered, in bytes.

@@ -2,12 +2,12 @@
 //! vmsplice(2), pipe(7)).
 
 use std::{
-    io,
+    io::{self, IoSliceMut},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
 use rustix::{
-    io::retry_on_intr,
+    io::{Errno, ReadWriteFlags, retry_on_intr},
     pipe::{IoSliceRaw, PipeFlags, SpliceFlags},
 };
 
@@ -31,6 +31,20 @@ pub fn sendfile_once(socket: BorrowedFd<'_>, file: BorrowedFd<'_>, offset: u64, 
     match rustix::fs::sendfile(socket, file, Some(&mut offset), len.min(CALL_MAX) as usize)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         n => Ok(n),
+    }
+}
+
+/// Reads the bytes of a file that are in the page cache; `None` where the first of them is not, or where the file
+/// system cannot tell, so that reading it may have to wait for a disk. 0 bytes: the file ends before `offset`.
+///
+/// # Errors
+/// Those of preadv2(2).
+pub fn read_cached(file: BorrowedFd<'_>, offset: u64, to: &mut [u8]) -> io::Result<Option<usize>> {
+    let mut to = [IoSliceMut::new(to)];
+    match retry_on_intr(|| rustix::io::preadv2(file, &mut to, offset, ReadWriteFlags::NOWAIT)) {
+        Ok(n) => Ok(Some(n)),
+        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -162,6 +176,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn reads_of_the_page_cache_tell_what_is_there() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"0123456789").unwrap();
+        let mut to = [0; 4];
+        assert_eq!((read_cached(file.as_fd(), 3, &mut to).unwrap(), &to), (Some(4), b"3456"));
+        assert_eq!(read_cached(file.as_fd(), 8, &mut to).unwrap(), Some(2));
+        assert_eq!(read_cached(file.as_fd(), 10, &mut to).unwrap(), Some(0), "its end");
+        let waiting = std::fs::File::open("/proc/version").unwrap();
+        assert_eq!(read_cached(waiting.as_fd(), 0, &mut to).unwrap(), None, "procfs cannot tell");
+    }
+
     /// A file that shrank is an error, not a loop that sends nothing for ever.
     #[test]
     fn sendfile_notices_a_file_that_shrank() {
@@ -220,7 +246,7 @@ mod tests {
         rustix::fs::ftruncate(&file, 4096).unwrap();
         assert_eq!(vmsplice(writer.as_fd(), &map[..8192]).unwrap(), 4096, "the page that is left");
         let error = vmsplice(writer.as_fd(), &map[4096..]).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::FAULT.raw_os_error()));
+        assert_eq!(error.raw_os_error(), Some(Errno::FAULT.raw_os_error()));
     }
 
     /// Room counts in pages, whatever is in them, and what does not fit is told.

@@ -33,7 +33,7 @@ pub trait Site: Send + Sync + 'static {
     ) -> Result<(R, Lookup), NotFound>;
 
     /// Shows `send` the file at a normal path of the site, whatever a request for that path leads to. `send` is called at
-    /// most once.
+    /// most once. By default, a request for it leads to it.
     ///
     /// # Errors
     /// There is no file to send; then `send` has not been called.
@@ -42,7 +42,9 @@ pub trait Site: Send + Sync + 'static {
         normal: &[u8],
         now: Now,
         send: impl FnMut(&Self::File) -> R,
-    ) -> Result<(R, Lookup), NotFound>;
+    ) -> Result<(R, Lookup), NotFound> {
+        self.with_file(crate::path::encode(normal).as_bytes(), true, now, send)
+    }
 
     /// Returns the heads of the file's responses.
     fn heads(file: &Self::File) -> &Heads;

@@ -8,7 +8,7 @@ const ENGINES: [&str; 4] = ["mio", "tokio", "io-uring", "tokio-uring"];
 /// It has no socket for a driver to drive: how its requests get to threads is its own affair, and tokio one of the ways.
 const OWN_ENGINES: [(&str, &str); 1] = [("mq-server", "tokio")];
 /// Crate → the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
     ("sys", &[]),
     ("proto", &[]),
     ("wire", &["proto"]),
@@ -16,6 +16,8 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     // Which file an id means: the server finds it, the load generator checks it.
     ("layouts", &["sys", "wire"]),
     ("drivers", &["proto", "sys"]),
+    // A layer between session and protocol, which knows neither driver nor HTTP.
+    ("tls", &["proto", "sys"]),
     // It answers metrics and health checks over HTTP.
     ("service", &["drivers", "proto", "sys", "wire"]),
     ("file-cache", &["service", "sys"]),

@@ -5,7 +5,7 @@ use std::{
     task::{Poll, Waker},
 };
 
-use super::{FLATTEN_MAX, Outbox};
+use super::{FLATTEN_MAX, Gate, Outbox};
 use crate::{
     deferred::{self, Ledger, Promise},
     segment::Segment,
@@ -18,6 +18,14 @@ impl Outbox {
         self.deferred += 1;
         self.push(Segment::Deferred(reply));
         promise
+    }
+
+    /// Takes no more input before a promise has been settled: for a protocol that passes its input on, to where there is
+    /// no room for more. Does nothing without a promise.
+    pub fn hold_input(&mut self) {
+        if self.deferred > 0 {
+            self.gate = self.gate.max(Gate::Held);
+        }
     }
 
     /// Puts given answers in the place of their promises, up to the first that is still open.
@@ -47,7 +55,7 @@ impl Outbox {
     fn absorb(&mut self, mut answer: Self) {
         answer.seal();
         self.deferred = self.deferred - 1 + answer.deferred;
-        self.is_truncated |= answer.is_truncated;
+        self.gate = answer.gate.max(if self.gate == Gate::Held { Gate::Open } else { self.gate });
         for segment in answer.queue {
             self.queued += segment.held_bytes();
             match (self.queue.back_mut(), &segment) {
@@ -64,7 +72,7 @@ impl Outbox {
     fn cut_off(&mut self, rest: VecDeque<Segment>) {
         self.queued -= rest.iter().map(Segment::held_bytes).sum::<usize>();
         self.tail.clear();
-        (self.deferred, self.is_truncated) = (0, true);
+        (self.deferred, self.gate) = (0, Gate::Truncated);
         if self.queue.is_empty() {
             self.written = 0;
         }

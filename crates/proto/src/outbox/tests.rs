@@ -1,4 +1,4 @@
-use std::os::fd::AsFd;
+use std::{os::fd::AsFd, task::Waker};
 
 use super::*;
 
@@ -89,4 +89,37 @@ fn a_cut_keeps_the_account_right() {
 #[test]
 fn a_segment_is_small() {
     assert!(size_of::<Segment>() <= 40, "{} bytes", size_of::<Segment>());
+}
+
+/// A layer that has no room for input says so without being full of output, and only while a promise will tell it more.
+#[test]
+fn input_is_held_until_a_promise_is_settled() {
+    let mut out = Outbox::default();
+    out.hold_input();
+    assert!(!out.is_full(), "nothing would end it");
+    let promise = out.defer();
+    out.hold_input();
+    assert!(out.is_full() && out.poll_reply(Waker::noop()).is_pending() && out.is_full());
+    promise.fulfil(Outbox::default());
+    assert!(out.poll_reply(Waker::noop()).is_ready() && !out.is_full() && out.is_idle());
+    let promise = out.defer();
+    out.hold_input();
+    drop(promise);
+    assert!(out.front().is_none() && out.is_full() && out.is_broken(), "nothing follows a broken promise");
+}
+
+/// An answer that comes at the last moment may be mapped, too.
+#[test]
+fn pieces_before_a_mapping_are_counted() {
+    let mut out = Outbox::default();
+    assert!(matches!(out.front_to_read(), (None, usize::MAX)));
+    out.inline().push(1);
+    out.push_uncopied(&Bytes::from_static(b"2"));
+    let (promise, mut answer) = (out.defer(), Outbox::default());
+    assert!(matches!(out.front_to_read(), (Some(NextWrite::Memory(_, 2)), usize::MAX)));
+    answer.push_mapped(Bytes::from_static(b"3"));
+    promise.fulfil(answer);
+    assert!(matches!(out.front_to_read(), (Some(NextWrite::Memory(_, 3)), 2)));
+    out.advance(2);
+    assert!(matches!(out.front_to_read(), (Some(NextWrite::Memory(_, 1)), 0)));
 }

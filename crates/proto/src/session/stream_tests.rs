@@ -1,12 +1,7 @@
 //! Sessions of a protocol that streams.
 
-use super::*;
+use super::{tests::start, *};
 use crate::NextWrite;
-
-#[expect(clippy::disallowed_methods, reason = "there is no other way to make an Instant")]
-fn start() -> Now {
-    Now { instant: Instant::now(), unix: Duration::ZERO }
-}
 
 /// A reply of so many bytes that is made as there is room, once it is asked for by any byte; `.` at the end of input.
 struct Stream(usize);

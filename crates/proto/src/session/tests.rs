@@ -55,7 +55,7 @@ impl Protocol for Lines {
 }
 
 #[expect(clippy::disallowed_methods, reason = "there is no other way to make an Instant")]
-fn start() -> Now {
+pub(super) fn start() -> Now {
     Now { instant: Instant::now(), unix: Duration::ZERO }
 }
 

@@ -15,3 +15,4 @@ mod shortage;
 mod signals;
 mod streaming;
 mod timeouts;
+mod tls;

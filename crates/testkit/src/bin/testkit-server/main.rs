@@ -15,6 +15,7 @@ use clap::Parser;
 use protocol::LineProtocol;
 use service::{Cli, Host, ScratchPipes, ServiceArgs};
 use sys::listen::Address;
+use tls::{Config, KeyPair, Settings, Tls};
 
 /// Answers the lines that protocol.rs describes
 #[derive(Debug, Parser)]
@@ -46,6 +47,14 @@ struct Args {
     /// Understand `stream` and `farewell`, which make the protocol one that streams
     #[arg(long, conflicts_with = "batch")]
     streams: bool,
+
+    /// Speak TLS on every address, with this certificate
+    #[arg(long, value_name = "PEM", requires = "tls_key", conflicts_with_all = ["batch", "streams"])]
+    tls_cert: Option<PathBuf>,
+
+    /// Key of --tls-cert
+    #[arg(long, value_name = "PEM", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
 
     /// One more address to listen on, for a front end of the server's own; repeatable
     #[arg(long, value_name = "ADDR")]
@@ -82,14 +91,31 @@ impl Cli for Args {
 }
 
 fn main() -> ExitCode {
-    service::main::<Args>(|args, host| match (args.batch.as_str(), args.streams) {
-        (_, true) => serve::<1, true>(&args, host),
-        ("8", false) => serve::<8, false>(&args, host),
-        _ => serve::<1, false>(&args, host),
+    service::main::<Args>(|args, mut host| match (args.batch.as_str(), args.streams) {
+        (_, true) => {
+            let protocol = make::<1, true>(&args, &mut host)?;
+            host.serve(Arc::new(protocol), |_| ())
+        }
+        ("8", false) => {
+            let protocol = make::<8, false>(&args, &mut host)?;
+            host.serve(Arc::new(protocol), |_| ())
+        }
+        _ => {
+            let protocol = Arc::new(make::<1, false>(&args, &mut host)?);
+            let (Some(certificate), Some(key)) = (args.tls_cert, args.tls_key) else {
+                return host.serve(protocol, |_| ());
+            };
+            let settings = Settings { pairs: vec![KeyPair { certificate, key }], ..Settings::default() };
+            let tls = Tls::new(protocol, Arc::new(Config::load(settings)?), host.limits(), host.timeouts().request);
+            host.serve(Arc::new(tls), |_| ())
+        }
     })
 }
 
-fn serve<const BATCH: usize, const STREAMS: bool>(args: &Args, mut host: Host) -> anyhow::Result<()> {
+fn make<const BATCH: usize, const STREAMS: bool>(
+    args: &Args,
+    host: &mut Host,
+) -> anyhow::Result<LineProtocol<BATCH, STREAMS>> {
     let mut bodies = match &args.content {
         Some(path) => Bodies::open(path, args.pipe_bytes).with_context(|| format!("cannot open {}", path.display()))?,
         None => Bodies::default(),
@@ -98,11 +124,10 @@ fn serve<const BATCH: usize, const STREAMS: bool>(args: &Args, mut host: Host) -
         host.set_registered(bodies.register()?)?;
     }
     host.set_scratch_pipes(ScratchPipes::new(args.pipe_bytes, args.pipes_max));
-    let protocol = LineProtocol::<BATCH, STREAMS>::new(bodies, &host)?;
     if let Some(path) = args.exit_file.clone() {
         host.at_end(move || {
             std::fs::write(&path, "the end\n").with_context(|| format!("cannot write {}", path.display()))
         });
     }
-    host.serve(Arc::new(protocol), |_| ())
+    LineProtocol::new(bodies, host)
 }

@@ -1,0 +1,71 @@
+//! The layer as a protocol of its own.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use proto::{Flow, Limits, Now, Outbox, Peer, Protocol, Step};
+
+use crate::{Config, Statistics, connection::Connection, files::Readers};
+
+/// Connections of another protocol, over TLS.
+pub struct Tls<P> {
+    pub(crate) inner: Arc<P>,
+    config: Arc<Config>,
+    limits: Limits,
+    handshake_max: Duration,
+    pub(crate) statistics: Arc<Statistics>,
+    pub(crate) readers: Readers,
+}
+
+impl<P: Protocol> Tls<P> {
+    /// Returns the layer around `inner`, whose sessions have these limits. A handshake must be complete after
+    /// `handshake_max`.
+    pub fn new(inner: Arc<P>, config: Arc<Config>, limits: Limits, handshake_max: Duration) -> Self {
+        let statistics = Arc::default();
+        Self { inner, config, limits, handshake_max, statistics, readers: Readers::default() }
+    }
+
+    /// Returns the protocol inside.
+    pub fn inner(&self) -> &P {
+        &self.inner
+    }
+
+    /// Returns the counts of handshakes, for metrics.
+    pub fn statistics(&self) -> Arc<Statistics> {
+        Arc::clone(&self.statistics)
+    }
+}
+
+impl<P: Protocol> Protocol for Tls<P> {
+    type Conn = Connection<P>;
+
+    const STREAMS: bool = true;
+
+    fn open(&self, peer: Peer<'_>, now: Now) -> Connection<P> {
+        let handshake_until = now.instant + self.handshake_max;
+        Connection::new(&self.inner, self.config.current(), peer, self.limits, handshake_until, now)
+    }
+
+    fn on_input(&self, conn: &mut Connection<P>, input: &[u8], now: Now, out: &mut Outbox) -> Step {
+        conn.turn(self, input, now, out)
+    }
+
+    fn on_end(&self, conn: &mut Connection<P>, now: Now, out: &mut Outbox) -> Flow {
+        conn.end(self, now, out)
+    }
+
+    fn deadline(&self, conn: &Connection<P>, _: Instant) -> Option<Instant> {
+        conn.deadline(&self.inner)
+    }
+
+    fn on_deadline(&self, conn: &mut Connection<P>, now: Now, out: &mut Outbox) -> Flow {
+        conn.expire(self, now, out)
+    }
+
+    /// The session inside has the same greatest age, and says when it is over: only then is there a close_notify.
+    fn retire(&self, _: &mut Connection<P>) -> bool {
+        false
+    }
+}

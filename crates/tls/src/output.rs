@@ -1,0 +1,168 @@
+//! The way out: what the inner session has queued is encrypted into the buffer of the outer outbox.
+
+use std::{
+    io::{self, IoSlice},
+    os::fd::AsFd,
+};
+
+use proto::{FileRegion, NextWrite, Now, Outbox, Protocol};
+use sys::transfer;
+
+use crate::{
+    Tls,
+    connection::{Connection, Fetched, Phase},
+    engine::{Engine, RECORD_MAX},
+    scratch,
+};
+
+/// Plaintext of one call of rustls, which makes several records of it.
+const SEAL_MAX: usize = 64 * 1024;
+/// Plaintext of the records that a burst begins with: a record can be read once it is whole, and the first of a large
+/// one would have to wait for the peer's acknowledgement (RFC 6928: ten segments are sent without one).
+const FIRST_RECORD_MAX: usize = 4 * 1024;
+/// Plaintext that is sent in such records.
+const FIRST_BYTES: usize = 12 * 1024;
+
+/// Error of output that cannot be sent as it was promised: a file has shrunk, or a key is used up. The connection ends
+/// without close_notify, so that the peer knows.
+#[derive(Debug)]
+pub(crate) struct Broken;
+
+/// Size of records, which grows while output goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    sent: usize,
+}
+
+impl Pace {
+    fn next_max(self) -> usize {
+        if self.sent < FIRST_BYTES { FIRST_RECORD_MAX } else { SEAL_MAX }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Some,
+    /// There is nothing, or a promise has to be kept first.
+    Nothing,
+}
+
+impl<P: Protocol> Connection<P> {
+    /// Encrypts output for as long as there is any, and room for it.
+    pub(crate) fn send(&mut self, layer: &Tls<P>, now: Now, out: &mut Outbox) -> Result<(), Broken> {
+        if self.phase != Phase::Open {
+            return Ok(());
+        }
+        loop {
+            let mut flushed = false;
+            while !out.is_full() && !self.inner.is_aborted() && self.send_front(layer, out)? == Sent::Some {
+                flushed = true;
+            }
+            if !self.inner.wants_turn(flushed) {
+                return Ok(());
+            }
+            self.inner.resume(&layer.inner, now);
+        }
+    }
+
+    fn send_front(&mut self, layer: &Tls<P>, out: &mut Outbox) -> Result<Sent, Broken> {
+        let Self { engine: Some(engine), inner, pace, .. } = self else { return Err(Broken) };
+        let outbox = inner.outbox();
+        let was_empty = outbox.is_empty();
+        let (front, before_mapping) = outbox.front_to_read();
+        let n = match front {
+            None if was_empty => return Ok(Sent::Nothing),
+            // An answer may be empty, and input may have waited for it.
+            None => return Ok(Sent::Some),
+            Some(NextWrite::Memory(pieces, _)) if before_mapping == 0 => {
+                scratch::with_mapped(&pieces[0], |plain| seal(engine, plain, pace, out)).map_err(|_| Broken)??
+            }
+            Some(NextWrite::Memory(pieces, count)) => {
+                seal_pieces(engine, &pieces[..count.min(before_mapping)], pace, out)?
+            }
+            Some(NextWrite::File(region)) => {
+                let region = region.clone();
+                return self.send_file(layer, &region, out);
+            }
+            Some(NextWrite::Pipe(_)) => {
+                return if outbox.fall_back() { Ok(Sent::Some) } else { Err(Broken) };
+            }
+            Some(NextWrite::Waiting) => return Ok(self.wait(out)),
+        };
+        inner.outbox().advance(n);
+        Ok(Sent::Some)
+    }
+
+    /// Has the driver wait for the promise in front, by a promise of the layer's own.
+    fn wait(&mut self, out: &mut Outbox) -> Sent {
+        let alarm = self.alarm.get_or_insert_default();
+        alarm.reset();
+        if self.inner.outbox().poll_reply(&alarm.waker()).is_ready() {
+            return Sent::Some;
+        }
+        if !alarm.is_armed() {
+            alarm.arm(out.defer());
+        }
+        Sent::Nothing
+    }
+
+    /// Encrypts from the page cache, or has another thread read first.
+    fn send_file(&mut self, layer: &Tls<P>, region: &FileRegion, out: &mut Outbox) -> Result<Sent, Broken> {
+        let Self { engine: Some(engine), inner, pace, reading, fetched, .. } = self else { return Err(Broken) };
+        if let Some(read) = reading {
+            let Some(read) = read.take() else { return Ok(Sent::Nothing) };
+            *reading = None;
+            *fetched = Some(Fetched { bytes: read.map_err(|_| Broken)?, at: 0 });
+        }
+        let n = match fetched {
+            Some(part) => {
+                let n = seal(engine, &part.bytes[part.at..], pace, out)?;
+                part.at += n;
+                if part.at == part.bytes.len() {
+                    *fetched = None;
+                }
+                n
+            }
+            None => match scratch::with_cached(region, |plain| seal(engine, plain, pace, out)).map_err(|_| Broken)? {
+                Some(sealed) => sealed?,
+                None => {
+                    *reading = Some(layer.readers.read(region, out.defer()).map_err(|_| Broken)?);
+                    return Ok(Sent::Nothing);
+                }
+            },
+        };
+        inner.outbox().advance(n);
+        Ok(Sent::Some)
+    }
+}
+
+/// Encrypts the beginning of several pieces: from where it is if that is enough for a record, else collected in one.
+fn seal_pieces(
+    engine: &mut Engine,
+    pieces: &[IoSlice<'_>],
+    pace: &mut Pace,
+    out: &mut Outbox,
+) -> Result<usize, Broken> {
+    match pieces {
+        [first] => seal(engine, first, pace, out),
+        [first, ..] if first.len() >= RECORD_MAX => seal(engine, first, pace, out),
+        pieces => scratch::with_collected(pieces, RECORD_MAX, |plain| seal(engine, plain, pace, out)),
+    }
+}
+
+/// Encrypts the beginning of `plain`, which is not empty, and returns its length.
+fn seal(engine: &mut Engine, plain: &[u8], pace: &mut Pace, out: &mut Outbox) -> Result<usize, Broken> {
+    let plain = &plain[..plain.len().min(pace.next_max())];
+    pace.sent = pace.sent.saturating_add(plain.len());
+    engine.seal(plain, out)?;
+    Ok(plain.len())
+}
+
+/// Reads the bytes of a file that are in the page cache; see [`transfer::read_cached`].
+pub(crate) fn read_cached(region: &FileRegion, to: &mut [u8]) -> io::Result<Option<usize>> {
+    let len = usize::try_from(region.len).unwrap_or(usize::MAX).min(to.len());
+    match transfer::read_cached(region.file.as_fd(), region.offset, &mut to[..len])? {
+        Some(0) => Err(io::ErrorKind::UnexpectedEof.into()), // It shrank.
+        read => Ok(read),
+    }
+}

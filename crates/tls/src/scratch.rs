@@ -1,0 +1,86 @@
+//! Memory that the connections of a thread share: none of it is held from one turn to the next.
+
+use std::{
+    cell::RefCell,
+    io::{self, IoSlice},
+    mem,
+};
+
+use proto::{BufferPool, FileRegion, Outbox};
+use sys::map::PageReader;
+
+use crate::output::read_cached;
+
+/// Plaintext that is collected, or read from a file, before it is encrypted.
+const PLAIN_BYTES: usize = 64 * 1024;
+/// The largest buffer that is kept for the next records.
+const RECORDS_CAPACITY_MAX: usize = 128 * 1024;
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+#[derive(Default)]
+struct Scratch {
+    records: Vec<u8>,
+    plain: Vec<u8>,
+    buffers: BufferPool,
+    pages: Option<PageReader>,
+}
+
+/// Takes an empty buffer for records that are to be decrypted.
+pub(crate) fn take_records() -> Vec<u8> {
+    SCRATCH.with_borrow_mut(|scratch| mem::take(&mut scratch.records))
+}
+
+/// Gives it back.
+pub(crate) fn keep_records(mut buffer: Vec<u8>) {
+    if buffer.capacity() <= RECORDS_CAPACITY_MAX {
+        buffer.clear();
+        SCRATCH.with_borrow_mut(|scratch| scratch.records = buffer);
+    }
+}
+
+/// Runs `seal` on the beginning of several pieces, at most `max` bytes, in one.
+pub(crate) fn with_collected<T>(pieces: &[IoSlice<'_>], max: usize, seal: impl FnOnce(&[u8]) -> T) -> T {
+    with_plain(|plain| {
+        let mut end = 0;
+        for piece in pieces {
+            let n = piece.len().min(max - end);
+            plain[end..end + n].copy_from_slice(&piece[..n]);
+            end += n;
+        }
+        seal(&plain[..end])
+    })
+}
+
+/// Runs `seal` on the bytes at the beginning of a part of a file that are in the page cache; `None` if there are none.
+pub(crate) fn with_cached<T>(region: &FileRegion, seal: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
+    with_plain(|plain| Ok(read_cached(region, plain)?.map(|n| seal(&plain[..n]))))
+}
+
+/// Runs `seal` on a copy of the beginning of a mapping.
+pub(crate) fn with_mapped<T>(mapped: &[u8], seal: impl FnOnce(&[u8]) -> T) -> io::Result<T> {
+    let pages = SCRATCH.with_borrow_mut(|scratch| scratch.pages.take());
+    let pages = pages.map_or_else(PageReader::new, Ok)?;
+    let sealed = with_plain(|plain| pages.read(mapped, plain).map(|n| seal(&plain[..n])));
+    SCRATCH.with_borrow_mut(|scratch| scratch.pages = Some(pages));
+    sealed
+}
+
+fn with_plain<T>(run: impl FnOnce(&mut [u8]) -> T) -> T {
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.plain.resize(PLAIN_BYTES, 0);
+        run(&mut scratch.plain)
+    })
+}
+
+/// Lends a buffer for plaintext replies.
+pub(crate) fn lend_buffer(outbox: &mut Outbox) {
+    SCRATCH.with_borrow_mut(|scratch| outbox.borrow_buffer(&mut scratch.buffers));
+}
+
+/// Takes it back, if it is empty.
+pub(crate) fn take_back_buffer(outbox: &mut Outbox) {
+    SCRATCH.with_borrow_mut(|scratch| outbox.return_buffer(&mut scratch.buffers));
+}

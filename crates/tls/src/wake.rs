@@ -1,0 +1,93 @@
+//! A promise of the inner protocol, waited for by the driver of the outer one.
+
+use std::{
+    mem,
+    sync::Arc,
+    task::{Wake, Waker},
+};
+
+use parking_lot::Mutex;
+use proto::{Outbox, Promise};
+
+/// Keeps a promise to the driver, empty, which it fulfils once something else has happened.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm(Mutex<State>);
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Idle,
+    /// It has happened before there was a promise.
+    Woken,
+    Armed(Promise),
+}
+
+impl Alarm {
+    /// Forgets what has happened so far.
+    pub(crate) fn reset(&self) {
+        let mut state = self.0.lock();
+        if matches!(*state, State::Woken) {
+            *state = State::Idle;
+        }
+    }
+
+    /// True while a promise is open.
+    pub(crate) fn is_armed(&self) -> bool {
+        matches!(*self.0.lock(), State::Armed(_))
+    }
+
+    /// Takes the promise, which is fulfilled at once if it has happened since [`Alarm::reset`].
+    pub(crate) fn arm(&self, promise: Promise) {
+        let mut state = self.0.lock();
+        match mem::take(&mut *state) {
+            State::Idle | State::Armed(_) => *state = State::Armed(promise),
+            State::Woken => {
+                drop(state);
+                promise.fulfil(Outbox::default());
+            }
+        }
+    }
+
+    pub(crate) fn waker(self: &Arc<Self>) -> Waker {
+        Waker::from(Arc::clone(self))
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        let mut state = self.0.lock();
+        let before = mem::replace(&mut *state, State::Woken);
+        if let State::Armed(promise) = before {
+            *state = State::Idle;
+            drop(state); // Fulfilling may run the driver's own locks.
+            promise.fulfil(Outbox::default());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use super::*;
+
+    fn is_open(out: &mut Outbox) -> bool {
+        out.poll_reply(Waker::noop()) == Poll::Pending
+    }
+
+    #[test]
+    fn a_wake_is_not_lost_before_or_after_the_promise() {
+        let (alarm, mut out) = (Arc::new(Alarm::default()), Outbox::default());
+        alarm.arm(out.defer());
+        assert!(is_open(&mut out) && alarm.is_armed());
+        alarm.waker().wake();
+        assert!(!is_open(&mut out) && !alarm.is_armed());
+        alarm.waker().wake();
+        alarm.arm(out.defer());
+        assert!(!is_open(&mut out));
+        alarm.waker().wake();
+        alarm.reset();
+        alarm.arm(out.defer());
+        assert!(is_open(&mut out), "what happened before is forgotten");
+    }
+}
