@@ -126,7 +126,7 @@ impl<S: Site> Responder<'_, S> {
             NotFound::MovedTo(location) => {
                 RedirectTarget { status: Status::MovedPermanently, location, keeps_query: true }
             }
-            NotFound::Redirect(target) => target,
+            NotFound::Redirect(target) => *target,
         };
         let location = match request.target {
             Target::Path { query: Some(query), .. } if target.keeps_query => with_query(&target.location, query),

@@ -98,7 +98,8 @@ pub enum NotFound {
     /// The path means a directory and lacks the slash at its end. This is the path with it, encoded.
     MovedTo(String),
     /// The configuration sends clients that ask for this path to another place.
-    Redirect(RedirectTarget),
+    /// Boxed, since every result of a lookup has room for it.
+    Redirect(Box<RedirectTarget>),
     Status(Status),
 }
 
