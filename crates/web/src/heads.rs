@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn every_change_of_a_file_changes_its_entity_tag() {
         let metadata = Metadata { device: 1, inode: 2, size: 3, modified_ns: 4, changed_ns: 5 };
-        let entity_tag = |metadata: &Metadata| super::entity_tag(metadata, Encoding::Sole);
+        let entity_tag = |metadata: &Metadata| entity_tag(metadata, Encoding::Sole);
         let tag = entity_tag(&metadata);
         assert_eq!((tag.len(), entity_tag(&Metadata { device: 9, ..metadata })), (18, tag.clone()));
         for other in [
