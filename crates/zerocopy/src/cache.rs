@@ -143,6 +143,8 @@ impl Cache {
             files: Mutex::default(),
             overlay_bytes: self.overlay_bytes.clone(),
             overlays: self.overlays.clone(),
+            compressed_bytes: self.compressed_bytes.clone(),
+            preparations: Preparations::default(),
             overlays_made: AtomicU64::new(self.overlays_made.load(Ordering::Relaxed)),
         }
     }
@@ -150,7 +152,7 @@ impl Cache {
     /// Takes over the resources that have been added to `old`: a reload keeps them.
     pub fn adopt_overlays(&self, old: &Self) {
         for entry in old.paths.entries().iter().filter(|entry| entry.is_pinned()) {
-            let path = CachedPath::new(Arc::clone(&entry.body().file));
+            let path = CachedPath::sole(Arc::clone(&entry.body().file), Siblings::default());
             self.paths.replace_pinned(PathEntry::pinned(entry.path(), path, entry.used_ns()));
         }
     }
