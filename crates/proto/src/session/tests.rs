@@ -373,7 +373,7 @@ fn requests_that_wait_for_a_reply_do_not_end_the_connection() {
     let (protocol, now, mut got) = (EchoLater::default(), start(), Vec::new());
     let stdin = std::io::stdin();
     let limits = Limits { request_bytes_max: 1000, ..Limits::default() };
-    let mut s = Session::new(&protocol, Peer::new(std::os::fd::AsFd::as_fd(&stdin), 0), limits, now);
+    let mut s = Session::new(&protocol, Peer::unknown(std::os::fd::AsFd::as_fd(&stdin), 0), limits, now);
     let mut sent = 0;
     while s.wants_read() {
         s.feed(&protocol, &[b'x'; 300], now);
