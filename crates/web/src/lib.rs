@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod codec;
 mod content;
 mod heads;
 mod hosts;
@@ -14,6 +15,7 @@ mod metrics;
 mod options;
 mod page;
 pub mod path;
+mod preparation;
 mod ranges;
 mod responder;
 mod server;
@@ -22,6 +24,7 @@ mod site;
 mod statistics;
 mod tree;
 mod upload;
+mod variants;
 pub mod workers;
 
 pub use content::{
@@ -29,13 +32,15 @@ pub use content::{
     Rewrite, SitePath, Symlinks,
 };
 pub use file_cache::Lookup;
-pub use heads::Heads;
+pub use heads::{Encoding, Heads};
 pub use hosts::{Hosted, Hosts};
 pub use media::{Charset, MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
 pub use options::HttpOptions;
+pub use preparation::Preparations;
 pub use server::{Conn, WebServer};
-pub use settings::{ContentArgs, Settings, SettingsError};
+pub use settings::{ContentArgs, ContentCodings, Settings, SettingsError};
 pub use site::{NotFound, Response, Route, Site};
 pub use statistics::Statistics;
-pub use tree::{TreeArgs, curl_command, open, url, warn_of_missing};
+pub use tree::{TreeArgs, curl_command, open, open_variants, url, warn_of_missing};
+pub use variants::{Choice, Found, Siblings, Sources, Variants};

@@ -20,7 +20,7 @@ use crate::{
     HttpOptions, Settings, Site, Statistics,
     hosts::{Hosted, Hosts},
     page,
-    responder::{Next, Responder},
+    responder::{Next, Responder, Waited},
     statistics::{Tally, Totals},
     upload::Upload,
 };
@@ -49,6 +49,16 @@ pub struct Conn<S: Site> {
     upload: Option<Box<Upload<S::Upload>>>,
     /// The next response is the last.
     is_retiring: bool,
+    preparation: Preparation,
+}
+
+/// State of the representation that the next request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Preparation {
+    /// Nothing is known about the next request.
+    Unknown,
+    /// It is being made, and the request waits.
+    Awaited(Waited),
 }
 
 impl<S: Site> fmt::Debug for Conn<S> {
@@ -91,7 +101,14 @@ impl<S: Site> WebServer<S> {
 
     /// Returns the state of a connection that has sent nothing yet.
     pub fn new_connection(&self) -> Conn<S> {
-        Conn { hosts: self.hosts(), head: HeadParser::default(), head_started: None, upload: None, is_retiring: false }
+        Conn {
+            hosts: self.hosts(),
+            head: HeadParser::default(),
+            head_started: None,
+            upload: None,
+            is_retiring: false,
+            preparation: Preparation::Unknown,
+        }
     }
 
     /// Takes over the hosts that a reload has made. An upload ends on the host that it began on.
@@ -119,8 +136,21 @@ impl<S: Site> Protocol for WebServer<S> {
         if conn.hosts.generation != self.generation.load(Ordering::Acquire) {
             self.refresh(conn);
         }
-        let mut responder =
-            Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
+        let mut responder = Responder {
+            server: self,
+            host: conn.hosts.default_host(),
+            now,
+            out,
+            tally: Tally::default(),
+            waited: None,
+        };
+        if let Preparation::Awaited(waited) = conn.preparation {
+            if responder.out.has_pending_replies() {
+                return Step::open(0);
+            }
+            conn.preparation = Preparation::Unknown;
+            responder.waited = Some(waited);
+        }
         let mut flow = Flow::Open;
         while flow == Flow::Open && !responder.out.is_full() {
             if let Some(upload) = &mut conn.upload {
@@ -152,6 +182,11 @@ impl<S: Site> Protocol for WebServer<S> {
                         Next::Flow(Flow::Close) if conn.is_retiring => flow = Flow::Linger,
                         Next::Flow(next) => flow = next,
                         Next::Upload(upload) => conn.upload = Some(upload),
+                        Next::Wait(waited) => {
+                            consumed -= request.head_len;
+                            conn.preparation = Preparation::Awaited(waited);
+                            break;
+                        }
                     }
                 }
                 Ok(None) => {
@@ -187,8 +222,14 @@ impl<S: Site> Protocol for WebServer<S> {
             return Flow::Close;
         }
         conn.upload = None;
-        let mut responder =
-            Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
+        let mut responder = Responder {
+            server: self,
+            host: conn.hosts.default_host(),
+            now,
+            out,
+            tally: Tally::default(),
+            waited: None,
+        };
         responder.send_status(Status::RequestTimeout, None, Part::Whole, Connection::Close);
         responder.tally.add_to(&self.totals);
         Flow::Linger

@@ -16,7 +16,7 @@ use sys::{
 };
 use wire::http1::Status;
 
-use crate::{Content, ContentArgs, IndexName, NotFound, path};
+use crate::{Content, ContentArgs, IndexName, NotFound, Settings, Sources, path, variants::open_sources};
 
 /// Flags that say what is served, and where; those of one virtual host are in [`ContentArgs`].
 #[derive(Clone, Debug, Args)]
@@ -113,6 +113,29 @@ pub fn open(root: &Root, key: &[u8], content: &Content) -> Result<(Vec<u8>, Open
     match root.open_file(relative) {
         Err(OpenError::Directory) => Err(NotFound::MovedTo(path::encode(&[normal, b"/"].concat()))),
         outcome => Ok((relative.to_vec(), outcome?)),
+    }
+}
+
+/// Opens the representations of what a key means: see [`open`]. Compressed siblings are looked for where the settings say
+/// so.
+///
+/// # Errors
+/// See [`NotFound`].
+pub fn open_variants(root: &Root, key: &[u8], settings: &Settings, unix: Duration) -> Result<Sources, NotFound> {
+    let should_look = settings.codings.precompressed;
+    match open(root, key, &settings.content) {
+        Ok((relative, opened)) => open_sources(root, relative, Some(opened), should_look, unix),
+        Err(error) if error == NotFound::MISSING && should_look => {
+            let normal = Content::file_of(key);
+            let relative = normal.strip_prefix(b"/").unwrap_or(normal);
+            let is_directory = normal.ends_with(b"/");
+            let names = settings.content.index().iter().map(|name| name.as_str().as_bytes());
+            let names: Vec<&[u8]> = if is_directory { names.collect() } else { vec![b""] };
+            let mut sources =
+                names.into_iter().map(|name| open_sources(root, [relative, name].concat(), None, true, unix));
+            sources.find_map(Result::ok).ok_or(error)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -65,7 +65,7 @@ fn session(protocol: &Lines, limits: Limits, now: Now) -> Session<Lines> {
 }
 
 /// Writes at most `max` bytes at a time, until nothing can be written.
-fn borrow_all(s: &mut Session<Lines>, sink: &mut Vec<u8>, max: usize) {
+fn borrow_all<P: Protocol>(s: &mut Session<P>, sink: &mut Vec<u8>, max: usize) {
     while let Some(NextWrite::Memory(iov, count)) = s.outbox.front() {
         let all: Vec<u8> = iov[..count].iter().flat_map(|piece| piece.iter().copied()).collect();
         let n = all.len().min(max);
@@ -279,6 +279,53 @@ fn a_request_above_the_limit_ends_the_connection() {
         }
     }
     assert!(!s.wants_read() && s.begin_lingering(now));
+}
+
+/// Echoes its input, once a promise has been fulfilled that it makes before the first byte.
+#[derive(Default)]
+struct EchoLater(Mutex<Option<Promise>>);
+
+impl Protocol for EchoLater {
+    /// True once the promise has been made.
+    type Conn = bool;
+
+    fn open(&self, _: Peer<'_>, _: Now) -> bool {
+        false
+    }
+
+    fn on_input(&self, has_promised: &mut bool, input: &[u8], _: Now, out: &mut Outbox) -> Step {
+        if !*has_promised {
+            *has_promised = true;
+            *self.0.lock() = Some(out.defer());
+        }
+        if out.has_pending_replies() {
+            return Step::open(0);
+        }
+        out.inline().extend_from_slice(input);
+        Step::open(input.len())
+    }
+}
+
+/// They are not one long request.
+#[test]
+fn requests_that_wait_for_a_reply_do_not_end_the_connection() {
+    let (protocol, now, mut got) = (EchoLater::default(), start(), Vec::new());
+    let stdin = std::io::stdin();
+    let limits = Limits { request_bytes_max: 1000, ..Limits::default() };
+    let mut s = Session::new(&protocol, Peer::new(std::os::fd::AsFd::as_fd(&stdin), 0), limits, now);
+    let mut sent = 0;
+    while s.wants_read() {
+        s.feed(&protocol, &[b'x'; 300], now);
+        sent += 300;
+    }
+    assert!(sent >= 1000 && !s.begin_lingering(now));
+    protocol.0.lock().take().unwrap().fulfil(Outbox::default());
+    for _ in 0..2 {
+        borrow_all(&mut s, &mut got, usize::MAX);
+        s.resume(&protocol, now);
+    }
+    borrow_all(&mut s, &mut got, usize::MAX);
+    assert_eq!((got.len(), s.is_done(), s.wants_read()), (sent, false, true));
 }
 
 /// Half-close is not close: what was received is still answered, even where the outbox was full at the time.

@@ -2,6 +2,7 @@
 
 mod change;
 mod clients;
+mod codings;
 mod crowds;
 #[path = "../../../../web/tests/laws/mod.rs"]
 mod laws;
