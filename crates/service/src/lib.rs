@@ -80,7 +80,7 @@ fn answer<P: Program>(Loaded { program, effective }: &Loaded<P>) -> Option<ExitC
     if shell.print_config {
         output::announce(format_args!("{}", effective.to_toml(P::NAME).trim_end()));
     } else if shell.check_config {
-        let checked = effective.file.as_ref().map_or("flags".into(), |file| file.to_string_lossy());
+        let checked = effective.file.as_ref().map_or_else(|| "flags".into(), |file| file.to_string_lossy());
         output::announce(format_args!("{checked}: ok"));
     }
     (shell.check_config || shell.print_config).then_some(ExitCode::SUCCESS)

@@ -110,14 +110,13 @@ fn hosts(
     let mut hosts = Vec::new();
     for table in tables {
         let span = table.span();
-        match table.into_inner() {
-            DeValue::Table(table) => {
-                let position = lines.position(span.start);
-                let entries = table.into_iter().collect();
-                hosts.push(Reader::new(command, lines, false).table(entries, position, problems));
-            }
-            _ => problems.push(wrong(span)),
-        }
+        let DeValue::Table(table) = table.into_inner() else {
+            problems.push(wrong(span));
+            continue;
+        };
+        let position = lines.position(span.start);
+        let entries = table.into_iter().collect();
+        hosts.push(Reader::new(command, lines, false).table(entries, position, problems));
     }
     hosts
 }
@@ -208,12 +207,13 @@ impl<'a> Reader<'a> {
     }
 
     fn values(&self, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, (Range<usize>, String)> {
-        let values = match value.get_ref() {
-            DeValue::Array(values) if is_several(arg) => {
-                values.iter().map(|value| Ok((value.span(), scalar(arg, value)?))).collect::<Result<Vec<_>, _>>()?
+        let values = if let DeValue::Array(values) = value.get_ref() {
+            if !is_several(arg) {
+                return Err((value.span(), "takes one value, not a list".to_owned()));
             }
-            DeValue::Array(_) => return Err((value.span(), "takes one value, not a list".to_owned())),
-            _ => vec![(value.span(), scalar(arg, value)?)],
+            values.iter().map(|value| Ok((value.span(), scalar(arg, value)?))).collect::<Result<Vec<_>, _>>()?
+        } else {
+            vec![(value.span(), scalar(arg, value)?)]
         };
         for (span, value) in &values {
             self.judge(arg, value).map_err(|what| (span.clone(), what))?;
