@@ -443,6 +443,8 @@ impl<P: Protocol> Session<P> {
 }
 
 #[cfg(test)]
+mod stall_tests;
+#[cfg(test)]
 mod stream_tests;
 #[cfg(test)]
 mod tests;
