@@ -1,8 +1,8 @@
 //! The other end of a connection, as a protocol sees it.
 
+use core::net::{IpAddr, SocketAddr};
 use std::{
     fmt,
-    net::{IpAddr, SocketAddr},
     os::fd::{AsFd, BorrowedFd},
 };
 
