@@ -8,7 +8,7 @@ use crate::{BatchInput, NextWrite, Promise, Segment, Taken, run_batch};
 /// `huh` lingers, `all` does until it is delivered. Short answers are inline, longer ones shared.
 #[derive(Default)]
 pub(super) struct Lines {
-    promises: Mutex<Vec<(Promise, usize)>>,
+    pub(super) promises: Mutex<Vec<(Promise, usize)>>,
     pub(super) idle: Option<Duration>,
 }
 
