@@ -25,7 +25,7 @@ pub enum PeerAddress {
     Tcp(SocketAddr),
     /// A unix socket: a process of this host.
     Unix,
-    /// Gone already, or not told yet by the proxy in between: see [`crate::Protocol::on_client_address`].
+    /// Gone already.
     Unknown,
 }
 
