@@ -4,6 +4,8 @@
 
 #![forbid(unsafe_code)]
 
+mod coding;
+mod config;
 mod file;
 mod kv;
 mod request;
@@ -11,6 +13,8 @@ mod response;
 mod session;
 mod tearing;
 
+pub use coding::accept_encoding;
+pub use config::config;
 pub use file::file;
 pub use kv::{memcached_reply, memcached_request, resp_reply, resp_request, us};
 pub use request::http1_request;
@@ -24,7 +28,9 @@ mod tests {
     /// Every seed, and every input that a fuzzer has found and that was kept, obeys its law.
     #[test]
     fn the_corpus_obeys_the_laws() {
-        let targets: [(&str, Law); 9] = [
+        let targets: [(&str, Law); 11] = [
+            ("accept_encoding", super::accept_encoding),
+            ("config", super::config),
             ("file", super::file),
             ("http1_request", super::http1_request),
             ("http1_response", super::http1_response),

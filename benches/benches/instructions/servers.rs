@@ -15,7 +15,7 @@ use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step};
 use service::{LineTarget, LineWriter};
 use store::{KeyHasher, PackedStore, PolicyKind, StoreOptions};
 use sys::beneath::Metadata;
-use web::{AccessLogFormat, Heads, HttpOptions, Lookup, NotFound, Observer, Response, Site};
+use web::{AccessLogFormat, Encoding, Found, Heads, HttpOptions, Lookup, NotFound, Observer, Response, Site};
 use wire::{
     http1::{Connection, Part},
     resp::RequestLimits,
@@ -109,9 +109,9 @@ impl Site for Page {
         path: &[u8],
         _: bool,
         _: Now,
-        mut send: impl FnMut(&Heads) -> R,
+        mut send: impl FnMut(Found<'_, Heads>) -> R,
     ) -> Result<(R, Lookup), NotFound> {
-        if path == b"/small" { Ok((send(&self.0), Lookup::Hit)) } else { Err(NotFound::MISSING) }
+        if path == b"/small" { Ok((send(Found::sole(&self.0)), Lookup::Hit)) } else { Err(NotFound::MISSING) }
     }
 
     fn heads(file: &Heads) -> &Heads {
@@ -133,7 +133,7 @@ impl Site for Page {
 
 fn site(observer: Observer) -> Setup<web::WebServer<Page>> {
     let metadata = Metadata { device: 1, inode: 1, size: 128, modified_ns: 1, changed_ns: 1 };
-    let heads = Heads::new(&metadata, &"text/plain".into(), &[b'x'; 128], now().unix);
+    let heads = Heads::new(&metadata, &"text/plain".into(), Encoding::Sole, &[b'x'; 128], now().unix);
     setup(web::WebServer::new(Page(heads), HttpOptions::default()).with_observer(observer), WRK.as_bytes().to_vec())
 }
 

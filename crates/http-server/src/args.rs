@@ -1,11 +1,12 @@
 //! Flags of the web server beside those that all servers share.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
+use anyhow::Context;
 use bytesize::ByteSize;
 use clap::Args;
 use service::DescriptorDemand;
-use web::{Settings, TreeArgs};
+use web::{Hosts, TreeArgs};
 
 use crate::{CacheLimits, Site, SiteOptions};
 
@@ -34,29 +35,33 @@ pub struct HttpArgs {
 }
 
 impl HttpArgs {
-    /// Opens what the flags name, with a cache of so many descriptors.
+    /// Opens the sites of all hosts; each has an equal share of the cache, of so many descriptors.
     ///
     /// # Errors
-    /// Those of [`web::ContentArgs::open_root`].
-    pub fn open_site(&self, settings: Arc<Settings>, descriptors: u64) -> io::Result<Site> {
-        let root = self.tree.open_root()?;
-        web::warn_of_missing(&root, &settings.content);
-        Ok(Site::new(root, self.site_options(descriptors)).with_settings(settings))
+    /// Those of [`web::ContentArgs::open_root`] and [`web::Settings::new`].
+    pub fn open_hosts(&self, descriptors: u64) -> anyhow::Result<Hosts<Site>> {
+        Hosts::open(&self.tree.content, &self.tree.hosts.0, |_, content, settings, count| {
+            let root = content.open_root();
+            let root = root.with_context(|| format!("cannot serve {}", content.root().display()))?;
+            web::warn_of_missing(&root, &settings.content);
+            anyhow::Ok(Site::new(root, self.site_options(descriptors, count)).with_settings(Arc::clone(settings)))
+        })
     }
 
-    /// Descriptors that the cache would keep.
+    /// Descriptors that the caches would keep.
     pub fn descriptors(&self) -> DescriptorDemand {
         let cache_default = SiteOptions::default().cache.descriptors as u64;
         DescriptorDemand { cache: self.cache_descriptors, cache_default, pipes: 0 }
     }
 
-    fn site_options(&self, descriptors: u64) -> SiteOptions {
+    fn site_options(&self, descriptors: u64, hosts: usize) -> SiteOptions {
+        let bytes = usize::try_from(self.cache_bytes.as_u64()).unwrap_or(usize::MAX);
         SiteOptions {
             revalidate: self.tree.revalidate,
             cache: CacheLimits {
-                entries: self.cache_entries,
-                bytes: usize::try_from(self.cache_bytes.as_u64()).unwrap_or(usize::MAX),
-                descriptors: usize::try_from(descriptors).unwrap_or(usize::MAX),
+                entries: self.cache_entries.div_ceil(hosts),
+                bytes: bytes.div_ceil(hosts),
+                descriptors: usize::try_from(descriptors).unwrap_or(usize::MAX) / hosts,
             },
             cache_file_max: self.cache_file_max.as_u64(),
         }
@@ -80,8 +85,8 @@ mod tests {
     #[test]
     fn flags_and_library_have_the_same_defaults() {
         let flags = Flags::try_parse_from(["http-server"]).unwrap();
-        let (by_flags, by_default) =
-            (flags.http.site_options(flags.http.descriptors().cache_default), SiteOptions::default());
+        let by_flags = flags.http.site_options(flags.http.descriptors().cache_default, 1);
+        let by_default = SiteOptions::default();
         assert_eq!(format!("{by_flags:?}"), format!("{by_default:?}"));
         assert_eq!(flags.listen, None);
     }

@@ -1,8 +1,8 @@
 //! The other end of a connection, as a protocol sees it.
 
+use core::net::{IpAddr, SocketAddr};
 use std::{
     fmt,
-    net::{IpAddr, SocketAddr},
     os::fd::{AsFd, BorrowedFd},
 };
 
@@ -25,7 +25,7 @@ pub enum PeerAddress {
     Tcp(SocketAddr),
     /// A unix socket: a process of this host.
     Unix,
-    /// Gone already, or not told yet by the proxy in between: see [`crate::Protocol::on_client_address`].
+    /// Gone already.
     Unknown,
 }
 

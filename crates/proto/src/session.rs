@@ -295,7 +295,7 @@ impl<P: Protocol> Session<P> {
         match self.phase {
             Phase::Open if self.outbox.held_bytes() > self.limits.output_bytes_max => self.phase = Phase::Aborted,
             // A request larger than we are willing to hold.
-            Phase::Open if self.inbox.len() >= self.limits.request_bytes_max && !self.outbox.is_full() => {
+            Phase::Open if self.inbox.len() >= self.limits.request_bytes_max && !self.is_held_up() => {
                 self.phase = Phase::Closing(CloseMode::Linger);
             }
             Phase::Open if self.is_retiring => self.retire_after_reply(protocol),
@@ -303,6 +303,11 @@ impl<P: Protocol> Session<P> {
             Phase::Closing(_) | Phase::Aborted => self.inbox.clear(),
             Phase::Lingering { .. } => self.discard(),
         }
+    }
+
+    /// True if there are requests that may be read later: there is no room for their replies, or they wait for one.
+    fn is_held_up(&self) -> bool {
+        self.outbox.is_full() || self.outbox.has_pending_replies()
     }
 
     fn follow(&mut self, flow: Flow) {
@@ -446,6 +451,8 @@ impl<P: Protocol> Session<P> {
     }
 }
 
+#[cfg(test)]
+mod stall_tests;
 #[cfg(test)]
 mod stream_tests;
 #[cfg(test)]

@@ -20,6 +20,11 @@ impl Uptake {
         Self { acknowledged: None, pending: u64::MAX }
     }
 
+    /// Uptake of a peer that has taken everything: for a session whose output another session sends, and judges.
+    pub fn all() -> Self {
+        Self { acknowledged: None, pending: 0 }
+    }
+
     /// Bytes taken since an earlier look. Where they are not counted, any change is enough: what has been taken may
     /// have been replaced by more output.
     fn since(&self, earlier: &Self) -> u64 {

@@ -1,4 +1,4 @@
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
@@ -21,6 +21,18 @@ pub struct ShellArgs {
     /// Serve /metrics (Prometheus), /healthz and /readyz over HTTP here; off by default
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<Address>,
+
+    /// Configuration file in TOML: each flag is a key, and the command line goes before it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Check the configuration and what it names, and exit: 0, or 2 with what is wrong
+    #[arg(long)]
+    pub check_config: bool,
+
+    /// Print the configuration in use as a file, with the origin of each value, and exit
+    #[arg(long)]
+    pub print_config: bool,
 
     /// Print every choice of back end, and exit
     #[arg(long)]

@@ -41,7 +41,9 @@ impl Host {
         let config = Config {
             threads,
             workers: args.workers(driver),
-            connections_max: args.max_connections.unwrap_or(usize::try_from(shares.connections).unwrap_or(usize::MAX)),
+            connections_max: args
+                .max_connections
+                .unwrap_or_else(|| usize::try_from(shares.connections).unwrap_or(usize::MAX)),
             limits: args.limits(),
             pin: args.shell.pin.clone(),
             statistics: Statistics::default(),
@@ -184,6 +186,12 @@ impl Host {
     /// [`Host::on_reload`], but during a drain, too.
     pub fn on_reopen(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
         self.shell.on_reopen(hook);
+    }
+
+    /// Has SIGHUP read the configuration again. `apply` is given what it says now, if it is valid, and takes over what
+    /// can change while the server runs. Where either fails, the old configuration stays, and the log says why.
+    pub fn reload_with<C: Cli + 'static>(&mut self, apply: impl FnMut(C) -> anyhow::Result<()> + Send + 'static) {
+        self.shell.reload_with(apply);
     }
 
     /// Serves until a signal or a [`Stop`] drains the server and the last connection has closed; then it returns. It

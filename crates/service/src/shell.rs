@@ -7,6 +7,7 @@ use sys::{listen::Address, signals::ServerSignals};
 
 use crate::{
     LineTarget, LineWriter, OpenLinesError, Program, ShellArgs,
+    config::{self, CommandLine, Effective},
     hooks::SignalHooks,
     line_writer::LineMetrics,
     metrics::{BoundMetrics, Metrics, Registry},
@@ -29,6 +30,8 @@ pub struct Shell {
     at_end: AtEnd,
     at_once: Vec<AtOnce>,
     hooks: SignalHooks,
+    /// Command line and configuration, with which a reload begins.
+    configuration: Option<(CommandLine, Effective)>,
     /// Sockets' files, which go at the end.
     files: Vec<PathBuf>,
     /// Time between the drain timeout and the end of the process.
@@ -58,9 +61,23 @@ impl Shell {
             at_end: AtEnd::default(),
             at_once: Vec::new(),
             hooks: SignalHooks::default(),
+            configuration: None,
             files: Vec::new(),
             margin: Duration::ZERO,
         })
+    }
+
+    pub(crate) fn set_configuration(&mut self, line: CommandLine, effective: Effective) {
+        self.configuration = Some((line, effective));
+    }
+
+    pub(crate) fn reload_with<P: Program + 'static>(
+        &mut self,
+        apply: impl FnMut(P) -> anyhow::Result<()> + Send + 'static,
+    ) {
+        if let Some((line, effective)) = self.configuration.take() {
+            self.on_reload(config::reload(line, effective, apply));
+        }
     }
 
     /// Registry of the server's metrics.

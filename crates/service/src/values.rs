@@ -68,6 +68,18 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Parses `on` or `off`.
+///
+/// # Errors
+/// It is neither.
+pub fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("must be on or off".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -84,6 +84,11 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
+    /// Asks it to read its configuration again.
+    pub fn hang_up(self) -> io::Result<()> {
+        self.signal(Signal::HUP)
+    }
+
     /// Stops the process until [`Process::resume`]: all that is sent to it meanwhile is there at once when it goes on.
     pub fn pause(self) -> io::Result<()> {
         self.signal(Signal::STOP)

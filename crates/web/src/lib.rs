@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod access_log;
+pub mod codec;
 mod content;
 mod heads;
 mod hosts;
@@ -16,6 +17,7 @@ mod observer;
 mod options;
 mod page;
 pub mod path;
+mod preparation;
 mod ranges;
 mod responder;
 mod server;
@@ -24,6 +26,8 @@ mod site;
 mod statistics;
 mod tree;
 mod upload;
+mod variants;
+mod virtual_hosts;
 pub mod workers;
 
 pub use access_log::{AccessLogArgs, AccessLogFormat};
@@ -32,14 +36,17 @@ pub use content::{
     Rewrite, SitePath, Symlinks,
 };
 pub use file_cache::Lookup;
-pub use heads::Heads;
-pub use hosts::{Hosted, Hosts};
+pub use heads::{Encoding, Heads};
+pub use hosts::{HostArgs, HostName, Hosted, Hosts};
 pub use media::{Charset, MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
 pub use observer::Observer;
 pub use options::HttpOptions;
+pub use preparation::Preparations;
 pub use server::{Conn, WebServer};
-pub use settings::{ContentArgs, Settings, SettingsError};
+pub use settings::{ContentArgs, ContentCodings, Settings, SettingsError};
 pub use site::{NotFound, Response, Route, Site};
 pub use statistics::Statistics;
-pub use tree::{TreeArgs, curl_command, open, url, warn_of_missing};
+pub use tree::{TreeArgs, curl_command, open, open_variants, url, warn_of_missing};
+pub use variants::{Choice, Found, Siblings, Sources, Variants};
+pub use virtual_hosts::VirtualHosts;

@@ -132,6 +132,14 @@ impl ObservedRequests {
         self.begin_record(first_line(head), [None; 3], now);
     }
 
+    /// Forgets the request that was begun: it is read again later, and arrived when it did.
+    pub(crate) fn postpone(&mut self) {
+        if let Some(record) = self.begun.take() {
+            self.text.truncate(self.text.len() - record.len);
+            self.arrived = Some(record.arrived);
+        }
+    }
+
     /// Notes the response to a request that has not arrived in time, in whole or in part.
     pub(crate) fn timed_out(&mut self, answer: Option<Answer>, now: Now) {
         if self.begun.is_none() {

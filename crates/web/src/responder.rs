@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use proto::{Flow, Now, Outbox};
 use wire::http1::{
     Body, Connection, Method, Part, PreparedResponse, Refusal, Request, Status, Target, Version,
+    coding::Coding,
     conditional::{self, Precondition},
 };
 
 use crate::{
-    NotFound, RedirectTarget, Response, Route, Site, WebServer,
+    Choice, Found, Lookup, NotFound, RedirectTarget, Response, Route, Site, WebServer,
     hosts::Hosted,
     page,
     statistics::Tally,
@@ -27,6 +28,8 @@ pub(crate) struct Responder<'a, S> {
     pub(crate) now: Now,
     pub(crate) out: &'a mut Outbox,
     pub(crate) tally: Tally,
+    /// Waiting that the next request has done for a representation.
+    pub(crate) waited: Option<Waited>,
 }
 
 /// Step that follows a request's head.
@@ -35,6 +38,33 @@ pub(crate) enum Next<S: Site> {
     Flow(Flow),
     /// The body has to arrive first.
     Upload(Box<Upload<S::Upload>>),
+    /// The representation that the request wants is being made: the request is to be read again once the promise that has
+    /// been queued is fulfilled.
+    Wait(Waited),
+}
+
+/// Waiting that a request has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waited {
+    /// First lookup: the one that counts.
+    lookup: Lookup,
+    times: u8,
+}
+
+/// Number of times that a request waits, then it takes what there is. Once is enough unless the file was loaded anew
+/// meanwhile, or what was made has left the cache already.
+const WAITS_MAX: u8 = 3;
+
+/// The site has no fallback for a path, or it is not there.
+struct NoFallback;
+
+/// Outcome of showing a file to its request.
+enum Shown {
+    Sent,
+    /// This representation has to be made first.
+    Make(Coding),
+    /// The page for this status has to be sent.
+    Nothing(Status),
 }
 
 impl<S: Site> Responder<'_, S> {
@@ -58,7 +88,9 @@ impl<S: Site> Responder<'_, S> {
         let connection = connection(request);
         match (request.method, request.target) {
             (Method::Get | Method::Head, Target::Path { path, is_encoded, .. }) => {
-                self.handle_file(request, path, is_encoded, part, connection);
+                if let Some(waited) = self.handle_file(request, path, is_encoded, part, connection) {
+                    return Next::Wait(waited);
+                }
             }
             (Method::Options, target) => self.send_status(Status::NoContent, path_of(target), part, connection),
             (Method::Unknown, target) => self.send_status(Status::NotImplemented, path_of(target), part, connection),
@@ -67,32 +99,94 @@ impl<S: Site> Responder<'_, S> {
         Next::Flow(flow(request, connection, unread))
     }
 
+    /// Returns how long it has waited if the representation has to be waited for.
     #[inline(always)]
-    fn handle_file(&mut self, request: &Request<'_>, path: &[u8], encoded: bool, part: Part, connection: Connection) {
+    fn handle_file(
+        &mut self,
+        request: &Request<'_>,
+        path: &[u8],
+        encoded: bool,
+        part: Part,
+        connection: Connection,
+    ) -> Option<Waited> {
         let Self { host, now, .. } = *self;
-        let send = |file: &S::File| self.send_file(file, request, part, connection);
-        match host.site.with_file(path, encoded, now, send) {
-            Ok((Sent::Response, lookup)) => self.tally.lookup(lookup),
-            Ok((Sent::Nothing(status), lookup)) => {
-                self.tally.lookup(lookup);
+        let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
+        match host.site.with_file(path, encoded, now, show) {
+            Ok((Shown::Sent, lookup)) => self.record_lookup(lookup),
+            Ok((Shown::Nothing(status), lookup)) => {
+                self.record_lookup(lookup);
                 self.send_status(status, Some(path), part, connection);
             }
-            Err(not_found) => self.send_not_found(not_found, path, request, part, connection),
+            Ok((Shown::Make(coding), lookup)) => {
+                let key = host.settings.content.locate(path);
+                if let Some(waited) = self.prepare(coding, lookup, &key.unwrap_or_default()) {
+                    return Some(waited);
+                }
+                // There is no room to wait.
+                let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
+                match host.site.with_file(path, true, now, show) {
+                    Ok((Shown::Sent, lookup)) => self.record_lookup(lookup),
+                    Ok((Shown::Make(_) | Shown::Nothing(_), _)) => {
+                        self.send_status(Status::ServiceUnavailable, Some(path), part, connection);
+                    }
+                    Err(not_found) => return self.send_not_found(not_found, path, request, part, connection),
+                }
+            }
+            Err(not_found) => return self.send_not_found(not_found, path, request, part, connection),
         }
+        None
+    }
+
+    #[inline(always)]
+    fn record_lookup(&mut self, lookup: Lookup) {
+        let lookup = self.waited.take().map_or(lookup, |waited| waited.lookup);
+        self.tally.lookup(lookup);
+        self.host.site.on_lookup(lookup);
+    }
+
+    #[inline(always)]
+    fn show_file(
+        &mut self,
+        found: &Found<'_, S::File>,
+        request: &Request<'_>,
+        part: Part,
+        connection: Connection,
+    ) -> Shown {
+        let file = match found.variants {
+            None => found.file,
+            Some(variants) => match variants.choose(request, self.waited.is_none_or(|waited| waited.times < WAITS_MAX))
+            {
+                Choice::Stored(None) => found.file,
+                Choice::Stored(Some(file)) => file,
+                Choice::Make(coding) => return Shown::Make(coding),
+                Choice::Nothing => return Shown::Nothing(Status::NotFound),
+            },
+        };
+        self.send_file(file, request, part, connection)
+    }
+
+    /// Has a representation made. Returns `None` where there is no room to wait for it.
+    #[cold]
+    fn prepare(&mut self, coding: Coding, lookup: Lookup, key: &[u8]) -> Option<Waited> {
+        let Self { host, now, .. } = *self;
+        let before = self.waited.unwrap_or(Waited { lookup, times: 0 });
+        self.waited = Some(Waited { times: WAITS_MAX, ..before });
+        let is_deferred = host.site.prepare(key, coding, now, || self.out.defer());
+        is_deferred.then_some(Waited { times: before.times + 1, ..before })
     }
 
     /// Answers with a file. A page for another status is left to the caller, since a cache may be locked meanwhile.
     #[inline(always)]
-    fn send_file(&mut self, file: &S::File, request: &Request<'_>, part: Part, connection: Connection) -> Sent {
+    fn send_file(&mut self, file: &S::File, request: &Request<'_>, part: Part, connection: Connection) -> Shown {
         let heads = S::heads(file);
         if request.is_conditional {
             match conditional::evaluate(request, heads.validators()) {
                 Precondition::Met => {}
                 Precondition::NotModified => {
                     self.send_prepared(&heads.not_modified, Part::Head, connection);
-                    return Sent::Response;
+                    return Shown::Sent;
                 }
-                Precondition::Failed => return Sent::Nothing(Status::PreconditionFailed),
+                Precondition::Failed => return Shown::Nothing(Status::PreconditionFailed),
             }
         }
         if part == Part::Head {
@@ -102,7 +196,7 @@ impl<S: Site> Responder<'_, S> {
         } else {
             self.send_whole(file, connection);
         }
-        Sent::Response
+        Shown::Sent
     }
 
     #[inline(always)]
@@ -122,14 +216,23 @@ impl<S: Site> Responder<'_, S> {
         request: &Request<'_>,
         part: Part,
         connection: Connection,
-    ) {
+    ) -> Option<Waited> {
         let target = match not_found {
-            NotFound::Status(Status::NotFound) if self.send_fallback(path, request, part, connection) => return,
-            NotFound::Status(status) => return self.send_status(status, Some(path), part, connection),
+            NotFound::Status(Status::NotFound) => match self.send_fallback(path, request, part, connection) {
+                Ok(waited) => return waited,
+                Err(NoFallback) => {
+                    self.send_status(Status::NotFound, Some(path), part, connection);
+                    return None;
+                }
+            },
+            NotFound::Status(status) => {
+                self.send_status(status, Some(path), part, connection);
+                return None;
+            }
             NotFound::MovedTo(location) => {
                 RedirectTarget { status: Status::MovedPermanently, location, keeps_query: true }
             }
-            NotFound::Redirect(target) => target,
+            NotFound::Redirect(target) => *target,
         };
         let location = match request.target {
             Target::Path { query: Some(query), .. } if target.keeps_query => with_query(&target.location, query),
@@ -137,22 +240,37 @@ impl<S: Site> Responder<'_, S> {
         };
         let fields = self.host.settings.content.fields_for(Some(path));
         self.send_prepared(&page::redirect(target.status, &location, &fields), part, connection);
+        None
     }
 
-    /// Answers with the fallback where the site has one for such a path. Returns false if nothing has been sent.
-    fn send_fallback(&mut self, path: &[u8], request: &Request<'_>, part: Part, connection: Connection) -> bool {
+    /// Answers with the fallback where the site has one for such a path. Returns how long it has waited if the representation
+    /// has to be waited for.
+    fn send_fallback(
+        &mut self,
+        path: &[u8],
+        request: &Request<'_>,
+        part: Part,
+        connection: Connection,
+    ) -> Result<Option<Waited>, NoFallback> {
         let Self { host, now, .. } = *self;
-        let Some(fallback) = host.settings.content.fallback_for(path, &host.settings.media_types) else { return false };
-        let send = |file: &S::File| self.send_file(file, request, part, connection);
-        match host.site.with_own_file(fallback, now, send) {
-            Ok((sent, lookup)) => {
-                self.tally.lookup(lookup);
-                if let Sent::Nothing(status) = sent {
+        let content = &host.settings.content;
+        let fallback = content.fallback_for(path, &host.settings.media_types).ok_or(NoFallback)?;
+        loop {
+            let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
+            let (shown, lookup) = host.site.with_own_file(fallback, now, show).map_err(|_| NoFallback)?;
+            match shown {
+                Shown::Sent => self.record_lookup(lookup),
+                Shown::Nothing(status) => {
+                    self.record_lookup(lookup);
                     self.send_status(status, Some(path), part, connection);
                 }
-                true
+                Shown::Make(coding) => match self.prepare(coding, lookup, &content.own_key(fallback)) {
+                    Some(waited) => return Ok(Some(waited)),
+                    // There is no room to wait, and so what there is is sent.
+                    None => continue,
+                },
             }
-            Err(_) => false,
+            return Ok(None);
         }
     }
 
@@ -214,9 +332,13 @@ impl<S: Site> Responder<'_, S> {
         let Self { host, now, .. } = *self;
         let content = &host.settings.content;
         if let Some(page) = content.error_page(status) {
-            let send = |file: &S::File| self.send_error_page(status, file, part, connection);
-            if let Ok(((), lookup)) = host.site.with_own_file(page, now, send) {
-                return self.tally.lookup(lookup);
+            // One that is there in compressed form alone is none that everybody can read.
+            let is_plain = |file: &S::File| S::heads(file).encoding().content_coding().is_none();
+            let send = |found: Found<'_, S::File>| {
+                is_plain(found.file).then(|| self.send_error_page(status, found.file, part, connection))
+            };
+            if let Ok((Some(()), lookup)) = host.site.with_own_file(page, now, send) {
+                return self.record_lookup(lookup);
             }
         }
         if path.is_some() && content.fields_depend_on_path() {
@@ -247,14 +369,6 @@ impl<S: Site> Responder<'_, S> {
             self.tally.note_body(prepared.body().len() as u64);
         }
     }
-}
-
-/// Outcome of an answer with a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
-    Response,
-    /// The page for this status has to be sent.
-    Nothing(Status),
 }
 
 fn path_of(target: Target<'_>) -> Option<&[u8]> {

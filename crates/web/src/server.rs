@@ -21,7 +21,7 @@ use crate::{
     hosts::{Hosted, Hosts},
     observer::ObservedRequests,
     page,
-    responder::{Next, Responder},
+    responder::{Next, Responder, Waited},
     statistics::{Tally, Totals},
     upload::Upload,
 };
@@ -50,10 +50,22 @@ pub struct Conn<S: Site> {
     head_started: Option<Instant>,
     /// Request whose body is arriving; boxed, since most connections never have one.
     upload: Option<Box<Upload<S::Upload>>>,
+    /// Number of the host that the upload is for.
+    upload_host: usize,
     /// Responses that have not left; `None` where nobody observes them.
     observed: Option<Box<ObservedRequests>>,
     /// The next response is the last.
     is_retiring: bool,
+    preparation: Preparation,
+}
+
+/// State of the representation that the next request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Preparation {
+    /// Nothing is known about the next request.
+    Unknown,
+    /// It is being made, and the request waits.
+    Awaited(Waited),
 }
 
 impl<S: Site> fmt::Debug for Conn<S> {
@@ -99,7 +111,10 @@ impl<S: Site> WebServer<S> {
         let mut current = self.hosts.write();
         hosts.generation = current.generation + 1;
         self.generation.store(hosts.generation, Ordering::Release);
-        *current = Arc::new(hosts);
+        let old = std::mem::replace(&mut *current, Arc::new(hosts));
+        drop(current);
+        // An idle connection keeps the old hosts until its next request, but not what they hold.
+        old.all().iter().for_each(|host| host.site.retire());
     }
 
     /// Returns the state of a connection that has sent nothing yet.
@@ -109,8 +124,10 @@ impl<S: Site> WebServer<S> {
             head: HeadParser::default(),
             head_started: None,
             upload: None,
+            upload_host: 0,
             observed: None,
             is_retiring: false,
+            preparation: Preparation::Unknown,
         }
     }
 
@@ -142,9 +159,22 @@ impl<S: Site> Protocol for WebServer<S> {
         if conn.hosts.generation != self.generation.load(Ordering::Acquire) {
             self.refresh(conn);
         }
-        let mut responder =
-            Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
-        let mut flow = Flow::Open;
+        let mut responder = Responder {
+            server: self,
+            host: conn.hosts.default_host(),
+            now,
+            out,
+            tally: Tally::default(),
+            waited: None,
+        };
+        if let Preparation::Awaited(waited) = conn.preparation {
+            if responder.out.has_pending_replies() {
+                return Step::open(0);
+            }
+            conn.preparation = Preparation::Unknown;
+            responder.waited = Some(waited);
+        }
+        let (mut flow, mut host) = (Flow::Open, 0);
         while flow == Flow::Open && !responder.out.is_full() {
             if let Some(upload) = &mut conn.upload {
                 match upload.feed(&input[consumed..]) {
@@ -158,6 +188,7 @@ impl<S: Site> Protocol for WebServer<S> {
                 if !upload.is_complete() {
                     break;
                 }
+                responder.host = conn.hosts.get(conn.upload_host);
                 flow = conn
                     .upload
                     .take()
@@ -175,13 +206,25 @@ impl<S: Site> Protocol for WebServer<S> {
                     }
                     consumed += request.head_len;
                     conn.head_started = None;
+                    if conn.hosts.has_names() {
+                        host = conn.hosts.select(rest, &request);
+                        responder.host = conn.hosts.get(host);
+                    }
                     match responder.handle_request(&request, input.len() - consumed) {
                         // It has not asked for the end, and may be sending its next request.
                         Next::Flow(Flow::Close) if conn.is_retiring => flow = Flow::Linger,
                         Next::Flow(next) => flow = next,
                         Next::Upload(upload) => {
-                            conn.upload = Some(upload);
+                            (conn.upload, conn.upload_host) = (Some(upload), host);
                             continue;
+                        }
+                        Next::Wait(waited) => {
+                            consumed -= request.head_len;
+                            conn.preparation = Preparation::Awaited(waited);
+                            if let Some(observed) = &mut conn.observed {
+                                observed.postpone();
+                            }
+                            break;
                         }
                     }
                     note_answer(conn.observed.as_mut(), &mut responder.tally);
@@ -228,8 +271,14 @@ impl<S: Site> Protocol for WebServer<S> {
             return Flow::Close;
         }
         conn.upload = None;
-        let mut responder =
-            Responder { server: self, host: conn.hosts.default_host(), now, out, tally: Tally::default() };
+        let mut responder = Responder {
+            server: self,
+            host: conn.hosts.default_host(),
+            now,
+            out,
+            tally: Tally::default(),
+            waited: None,
+        };
         responder.send_status(Status::RequestTimeout, None, Part::Whole, Connection::Close);
         if let Some(observed) = &mut conn.observed {
             observed.timed_out(responder.tally.take_answer(), now);

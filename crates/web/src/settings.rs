@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Flags that say what a virtual host shows; those of the command line hold for all hosts that do not say otherwise.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct ContentArgs {
     /// Directory to serve [default: the current one]
     #[arg(value_name = "DIR", conflicts_with = "root")]
@@ -75,6 +75,14 @@ pub struct ContentArgs {
     /// Character set that Content-Type names for text; off names none
     #[arg(long, value_name = "NAME", default_value = "utf-8")]
     pub charset: Charset,
+
+    /// Send FILE.br, FILE.zst or FILE.gz in place of FILE to clients that accept it
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = service::on_or_off, action = clap::ArgAction::Set)]
+    pub precompressed: bool,
+
+    /// Compress text for clients that accept it, once for each file and coding, and keep the result in the cache
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = service::on_or_off, action = clap::ArgAction::Set)]
+    pub compress: bool,
 }
 
 impl ContentArgs {
@@ -102,6 +110,11 @@ impl ContentArgs {
     pub fn root(&self) -> &Path {
         self.directory.as_deref().or(self.root.as_deref()).unwrap_or_else(|| Path::new("."))
     }
+
+    /// True if an argument names the directory.
+    pub fn names_directory(&self) -> bool {
+        self.directory.is_some() || self.root.is_some()
+    }
 }
 
 /// Settings of one virtual host; a reload makes new ones.
@@ -109,6 +122,22 @@ impl ContentArgs {
 pub struct Settings {
     pub media_types: MediaTypes,
     pub content: Content,
+    pub codings: ContentCodings,
+}
+
+/// Content codings of a host's responses.
+#[derive(Clone, Copy, Debug)]
+pub struct ContentCodings {
+    /// Compressed siblings are sent in place of their originals.
+    pub precompressed: bool,
+    /// What profits is compressed.
+    pub compress: bool,
+}
+
+impl Default for ContentCodings {
+    fn default() -> Self {
+        Self { precompressed: true, compress: true }
+    }
 }
 
 impl Settings {
@@ -118,7 +147,9 @@ impl Settings {
     /// See [`SettingsError`].
     pub fn new(args: &ContentArgs) -> Result<Self, SettingsError> {
         let media_types = args.mime_file.as_deref().map_or_else(|| Ok(MediaTypes::default()), MediaTypes::read)?;
-        Ok(Self { media_types: media_types.with_charset(args.charset.clone()), content: Content::new(args)? })
+        let codings = ContentCodings { precompressed: args.precompressed, compress: args.compress };
+        let content = Content::new(args)?;
+        Ok(Self { media_types: media_types.with_charset(args.charset.clone()), content, codings })
     }
 }
 

@@ -55,6 +55,10 @@ pub struct ZerocopyArgs {
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = service::size)]
     pub overlay_bytes: ByteSize,
 
+    /// Limit of the total size of files that the cache has compressed; with 0, none are
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = service::size)]
+    pub compressed_bytes: ByteSize,
+
     /// The body of a POST to /cache/add/ must arrive within this time
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = positive_duration)]
     pub upload_timeout: Duration,
@@ -119,6 +123,7 @@ impl ZerocopyArgs {
                 mapped_bytes: self.mapped_bytes.as_u64(),
             },
             overlay_bytes: self.overlay_bytes.as_u64(),
+            compressed_bytes: self.compressed_bytes.as_u64(),
         }
     }
 }

@@ -7,9 +7,9 @@ use crate::{BatchInput, NextWrite, Promise, Segment, Taken, run_batch};
 /// Lines are answered in order: `N` by N bytes of `x` and a newline; `later N` the same by a promise; `bye` closes;
 /// `huh` lingers, `all` does until it is delivered. Short answers are inline, longer ones shared.
 #[derive(Default)]
-struct Lines {
-    promises: Mutex<Vec<(Promise, usize)>>,
-    idle: Option<Duration>,
+pub(super) struct Lines {
+    pub(super) promises: Mutex<Vec<(Promise, usize)>>,
+    pub(super) idle: Option<Duration>,
 }
 
 fn answer(n: usize, out: &mut Outbox) {
@@ -59,13 +59,13 @@ pub(super) fn start() -> Now {
     Now { instant: Instant::now(), unix: Duration::ZERO }
 }
 
-fn session(protocol: &Lines, limits: Limits, now: Now) -> Session<Lines> {
+pub(super) fn session(protocol: &Lines, limits: Limits, now: Now) -> Session<Lines> {
     let socket = std::io::stdin();
     Session::new(protocol, Peer::unknown(std::os::fd::AsFd::as_fd(&socket), 0), limits, now)
 }
 
 /// Writes at most `max` bytes at a time, until nothing can be written.
-fn borrow_all(s: &mut Session<Lines>, sink: &mut Vec<u8>, max: usize) {
+fn borrow_all<P: Protocol>(s: &mut Session<P>, sink: &mut Vec<u8>, max: usize) {
     while let Some(NextWrite::Memory(iov, count)) = s.outbox.front() {
         let all: Vec<u8> = iov[..count].iter().flat_map(|piece| piece.iter().copied()).collect();
         let n = all.len().min(max);
@@ -213,79 +213,6 @@ fn idle_time_does_not_run_while_output_moves() {
     assert!(s.is_done());
 }
 
-/// Ticks a session with pending output at its next deadline.
-fn tick_stalled(s: &mut Session<Lines>, protocol: &Lines, begin: Now, uptake: Uptake) -> Duration {
-    let at = s.deadline(protocol).unwrap();
-    s.tick(protocol, Now { instant: at, ..begin }, || uptake);
-    at - begin.instant
-}
-
-/// A peer that takes nothing for the stall limit is aborted, whatever the protocol's own deadline.
-#[test]
-fn a_stalled_reader_is_aborted() {
-    for uptake in
-        [Uptake { acknowledged: Some(7), pending: 9 }, Uptake { acknowledged: None, pending: 9 }, Uptake::none()]
-    {
-        let (protocol, begin) = (Lines { idle: Some(Duration::from_secs(1)), ..Lines::default() }, start());
-        let limits = Limits { stall_max: Duration::from_secs(8), ..Limits::default() };
-        let mut s = session(&protocol, limits, begin);
-        s.feed(&protocol, b"6\n", begin);
-        tick_stalled(&mut s, &protocol, begin, uptake);
-        assert!(!s.is_aborted(), "the first look is only there to be compared with");
-        assert_eq!(tick_stalled(&mut s, &protocol, begin, uptake), limits.stall_max * 9 / 8);
-        assert!(s.is_aborted() && s.is_done());
-    }
-}
-
-/// A peer that takes what the kernel has is not aborted, even if that makes no room for more.
-#[test]
-fn a_reader_above_the_least_rate_is_not_stalled() {
-    let stall_max = Duration::from_secs(8);
-    let taken = |n: u64| Uptake { acknowledged: Some(n), pending: 1 };
-    let unread = |n: u64| Uptake { acknowledged: None, pending: n };
-    for (first, then, rate_min, is_aborted) in [
-        (taken(0), taken(800), 100, false),
-        (taken(0), taken(799), 100, true),
-        (taken(0), taken(1), 0, false),
-        (taken(5), taken(5), 0, true),
-        (unread(90), unread(80), 100, false),
-        (unread(90), unread(90), 0, true),
-        (taken(5), Uptake { acknowledged: Some(5), pending: 0 }, 100, false),
-    ] {
-        let (protocol, begin) = (Lines::default(), start());
-        let mut s = session(&protocol, Limits { stall_max, send_rate_min: rate_min, ..Limits::default() }, begin);
-        s.feed(&protocol, b"6\n", begin);
-        tick_stalled(&mut s, &protocol, begin, first);
-        tick_stalled(&mut s, &protocol, begin, then);
-        assert_eq!(s.is_aborted(), is_aborted, "{first:?} {then:?} {rate_min}");
-        if !is_aborted {
-            tick_stalled(&mut s, &protocol, begin, Uptake { pending: 1, ..then });
-            assert!(s.is_aborted() || then.pending != 1, "it takes nothing any more");
-        }
-    }
-}
-
-/// Bytes that could be written are not taken yet, and a request begins the time anew.
-#[test]
-fn only_input_begins_the_stall_limit_anew() {
-    for is_heard in [true, false] {
-        let (protocol, begin) = (Lines::default(), start());
-        let mut s = session(&protocol, Limits { stall_max: Duration::from_secs(8), ..Limits::default() }, begin);
-        s.feed(&protocol, b"6\n", begin);
-        let later = Now { instant: begin.instant + tick_stalled(&mut s, &protocol, begin, Uptake::none()), ..begin };
-        match is_heard {
-            true => s.feed(&protocol, b"6\n", later),
-            false => {
-                s.outbox.advance(1);
-                s.sent(later);
-            }
-        }
-        tick_stalled(&mut s, &protocol, begin, Uptake::none());
-        assert_eq!(s.is_aborted(), !is_heard);
-        assert_eq!(s.is_cut_off(), !is_heard);
-    }
-}
-
 /// After a lingering close, input is discarded until the peer closes or the time is up.
 #[test]
 fn a_lingering_close_discards_input_for_a_bounded_time() {
@@ -340,6 +267,53 @@ fn a_request_above_the_limit_ends_the_connection() {
         }
     }
     assert!(!s.wants_read() && s.begin_lingering(now));
+}
+
+/// Echoes its input, once a promise has been fulfilled that it makes before the first byte.
+#[derive(Default)]
+struct EchoLater(Mutex<Option<Promise>>);
+
+impl Protocol for EchoLater {
+    /// True once the promise has been made.
+    type Conn = bool;
+
+    fn open(&self, _: Peer<'_>, _: Now) -> bool {
+        false
+    }
+
+    fn on_input(&self, has_promised: &mut bool, input: &[u8], _: Now, out: &mut Outbox) -> Step {
+        if !*has_promised {
+            *has_promised = true;
+            *self.0.lock() = Some(out.defer());
+        }
+        if out.has_pending_replies() {
+            return Step::open(0);
+        }
+        out.inline().extend_from_slice(input);
+        Step::open(input.len())
+    }
+}
+
+/// They are not one long request.
+#[test]
+fn requests_that_wait_for_a_reply_do_not_end_the_connection() {
+    let (protocol, now, mut got) = (EchoLater::default(), start(), Vec::new());
+    let stdin = std::io::stdin();
+    let limits = Limits { request_bytes_max: 1000, ..Limits::default() };
+    let mut s = Session::new(&protocol, Peer::unknown(std::os::fd::AsFd::as_fd(&stdin), 0), limits, now);
+    let mut sent = 0;
+    while s.wants_read() {
+        s.feed(&protocol, &[b'x'; 300], now);
+        sent += 300;
+    }
+    assert!(sent >= 1000 && !s.begin_lingering(now));
+    protocol.0.lock().take().unwrap().fulfil(Outbox::default());
+    for _ in 0..2 {
+        borrow_all(&mut s, &mut got, usize::MAX);
+        s.resume(&protocol, now);
+    }
+    borrow_all(&mut s, &mut got, usize::MAX);
+    assert_eq!((got.len(), s.is_done(), s.wants_read()), (sent, false, true));
 }
 
 /// Half-close is not close: what was received is still answered, even where the outbox was full at the time.

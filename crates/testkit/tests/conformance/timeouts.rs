@@ -178,11 +178,13 @@ fn a_steady_reader_above_the_least_rate_is_not_cut_off() {
     const STALL: Duration = Duration::from_secs(1);
     const PACE: Duration = Duration::from_millis(80);
     for (rate, is_cut_off) in [("500B/s", false), ("10MiB/s", true)] {
+        // Slow enough that a sendfile that blocks comes back without having sent it all.
+        let pace = if is_cut_off { PACE * 5 } else { PACE };
         let args = Vec::leak(vec!["--stall-timeout", "1s", "--socket-buffer", "208KiB", "--min-send-rate", rate]);
         let setup = Setup { args, content_bytes: 1 << 20, ..PLAIN };
         setup.check_server(|server, case| {
             thread::scope(|scope| {
-                let slow = |kind| scope.spawn(move || steady_reader(server, case, kind, PACE, STALL * 3, is_cut_off));
+                let slow = |kind| scope.spawn(move || steady_reader(server, case, kind, pace, STALL * 3, is_cut_off));
                 ["shared", "file", "mapped", "pages"]
                     .map(|kind| (kind, slow(kind)))
                     .into_iter()

@@ -157,7 +157,7 @@ fn idle_time_begins_when_the_last_byte_has_been_taken() {
     for minutes in 1..=4 {
         link.server.now = later(begin, Duration::from_secs(50 * minutes));
         link.step(Pieces { input: usize::MAX, output: 40_000 });
-        link.server.session.tick(&*link.server.layer, link.server.now, proto::Uptake::none);
+        link.server.session.tick(&*link.server.layer, link.server.now, proto::Uptake::all);
         assert!(!link.server.session.is_done());
     }
     link.run(LARGE);

@@ -3,6 +3,8 @@
 mod access_log;
 mod change;
 mod clients;
+mod codings;
+mod configuration;
 mod crowds;
 #[path = "../../../../web/tests/laws/mod.rs"]
 mod laws;
