@@ -61,7 +61,7 @@ fn cached_get(criterion: &mut Criterion) {
         let input = head.repeat(depth);
         group.throughput(Throughput::Elements(depth as u64));
         group.bench_function(name, |bencher| {
-            let mut session = Session::new(&server, Peer::new(stdin.as_fd(), 0), Limits::default(), now);
+            let mut session = Session::new(&server, Peer::unknown(stdin.as_fd(), 0), Limits::default(), now);
             bencher.iter(|| {
                 session.feed(&server, black_box(input.as_bytes()), now);
                 while let Some(front) = session.outbox().front() {

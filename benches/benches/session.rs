@@ -58,7 +58,7 @@ fn session(c: &mut Criterion) {
         for (depth, requests) in [("one", &b"r"[..]), ("pipelined-16", &[b'r'; 16])] {
             group.throughput(Throughput::Elements(requests.len() as u64));
             for (view, flush) in [("borrowed", flush_borrowed as fn(&mut Outbox)), ("taken", flush_taken)] {
-                let mut session = Session::new(&protocol, Peer::new(stdin.as_fd(), 0), Limits::default(), now);
+                let mut session = Session::new(&protocol, Peer::unknown(stdin.as_fd(), 0), Limits::default(), now);
                 group.bench_function(format!("{name}/{depth}/{view}"), |b| {
                     b.iter(|| {
                         session.feed(&protocol, black_box(requests), now);
@@ -91,7 +91,7 @@ fn inbox(c: &mut Criterion) {
     c.bench_function("session/by-its-inbox", |b| {
         let (stdin, now) = (std::io::stdin(), now());
         let protocol = Fixed { body: Bytes::from_static(b"x") };
-        let mut session = Session::new(&protocol, Peer::new(stdin.as_fd(), 0), Limits::default(), now);
+        let mut session = Session::new(&protocol, Peer::unknown(stdin.as_fd(), 0), Limits::default(), now);
         b.iter(|| {
             session.recv_space()[0] = b'r';
             session.received(1, now);

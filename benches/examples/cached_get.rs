@@ -23,7 +23,7 @@ fn main() -> std::io::Result<()> {
     // The clock stands still, so that no file is ever revalidated.
     let now = Now { instant: Instant::now(), unix: Duration::from_secs(2_000_000_000) };
     let stdin = std::io::stdin();
-    let mut session = Session::new(&server, Peer::new(stdin.as_fd(), 0), Limits::default(), now);
+    let mut session = Session::new(&server, Peer::unknown(stdin.as_fd(), 0), Limits::default(), now);
     for _ in 0..count {
         session.feed(&server, black_box(REQUEST), now);
         if let Some(NextWrite::Memory(pieces, count)) = session.outbox().front() {

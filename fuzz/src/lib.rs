@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 mod cgi;
+mod coding;
+mod config;
 mod file;
 mod kv;
 mod request;
@@ -13,6 +15,8 @@ mod session;
 mod tearing;
 
 pub use cgi::cgi;
+pub use coding::accept_encoding;
+pub use config::config;
 pub use file::file;
 pub use kv::{memcached_reply, memcached_request, resp_reply, resp_request, us};
 pub use request::http1_request;
@@ -26,8 +30,10 @@ mod tests {
     /// Every seed, and every input that a fuzzer has found and that was kept, obeys its law.
     #[test]
     fn the_corpus_obeys_the_laws() {
-        let targets: [(&str, Law); 10] = [
+        let targets: [(&str, Law); 12] = [
+            ("accept_encoding", super::accept_encoding),
             ("cgi", super::cgi),
+            ("config", super::config),
             ("file", super::file),
             ("http1_request", super::http1_request),
             ("http1_response", super::http1_response),

@@ -41,7 +41,7 @@ fn read(pieces: &[&[u8]], template: &mut HeadTemplate) -> Reading {
             let current = reading.responses.last_mut();
             match (event, current) {
                 (Event::NeedMore, _) => break,
-                (Event::Head(head), _) => {
+                (Event::Head(head) | Event::NewHead(head, _), _) => {
                     reading.responses.push(Received { head, body: Vec::new(), is_whole: false });
                 }
                 (Event::Body(bytes), Some(current)) => current.body.extend_from_slice(bytes),

@@ -61,7 +61,7 @@ impl World {
 
     fn exchange(&self, input: &[u8], mut manner: Manner) -> Vec<u8> {
         let stdin = std::io::stdin();
-        let mut session = Session::new(&self.server, Peer::new(stdin.as_fd(), 0), Limits::default(), self.now);
+        let mut session = Session::new(&self.server, Peer::unknown(stdin.as_fd(), 0), Limits::default(), self.now);
         let mut replies = Vec::new();
         for piece in manner.input.pieces(input) {
             if !session.wants_read() {

@@ -12,9 +12,10 @@ use gungraun::{library_benchmark, library_benchmark_group};
 use http_server::{HttpServer, SiteOptions};
 use kvcache::{Codec, FrontEnd, KvOptions, KvServer, ServerInfo, Space, SpaceOptions};
 use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step};
+use service::{LineTarget, LineWriter};
 use store::{KeyHasher, PackedStore, PolicyKind, StoreOptions};
 use sys::beneath::Metadata;
-use web::{Heads, HttpOptions, Lookup, NotFound, Response, Site};
+use web::{AccessLogFormat, Encoding, Found, Heads, HttpOptions, Lookup, NotFound, Observer, Response, Site};
 use wire::{
     http1::{Connection, Part},
     resp::RequestLimits,
@@ -40,7 +41,7 @@ fn now() -> Now {
 
 fn setup<P: Protocol>(server: P, input: Vec<u8>) -> Setup<P> {
     let (stdin, now) = (std::io::stdin(), now());
-    let session = Session::new(&server, Peer::new(stdin.as_fd(), 0), Limits::default(), now);
+    let session = Session::new(&server, Peer::unknown(stdin.as_fd(), 0), Limits::default(), now);
     let mut setup = Setup { server, session, input, now };
     // The first requests fill caches and grow buffers.
     serve(&mut setup);
@@ -57,6 +58,7 @@ fn serve<P: Protocol>(setup: &mut Setup<P>) -> usize {
             NextWrite::Pipe(_) | NextWrite::Waiting => break,
         };
         setup.session.outbox().advance(n);
+        setup.session.report_sent(&setup.server, now);
         bytes += n;
     }
     bytes
@@ -107,9 +109,9 @@ impl Site for Page {
         path: &[u8],
         _: bool,
         _: Now,
-        mut send: impl FnMut(&Heads) -> R,
+        mut send: impl FnMut(Found<'_, Heads>) -> R,
     ) -> Result<(R, Lookup), NotFound> {
-        if path == b"/small" { Ok((send(&self.0), Lookup::Hit)) } else { Err(NotFound::MISSING) }
+        if path == b"/small" { Ok((send(Found::sole(&self.0)), Lookup::Hit)) } else { Err(NotFound::MISSING) }
     }
 
     fn heads(file: &Heads) -> &Heads {
@@ -129,14 +131,23 @@ impl Site for Page {
     }
 }
 
-fn site() -> Setup<web::WebServer<Page>> {
+fn site(observer: Observer) -> Setup<web::WebServer<Page>> {
     let metadata = Metadata { device: 1, inode: 1, size: 128, modified_ns: 1, changed_ns: 1 };
-    let heads = Heads::new(&metadata, &"text/plain".into(), &[b'x'; 128], now().unix);
-    setup(web::WebServer::new(Page(heads), HttpOptions::default()), WRK.as_bytes().to_vec())
+    let heads = Heads::new(&metadata, &"text/plain".into(), Encoding::Sole, &[b'x'; 128], now().unix);
+    setup(web::WebServer::new(Page(heads), HttpOptions::default()).with_observer(observer), WRK.as_bytes().to_vec())
+}
+
+/// Makes the recorder of durations and of an access log that goes nowhere.
+fn observer(format: AccessLogFormat) -> Observer {
+    let writer = LineWriter::start("access_log", LineTarget::File("/dev/null".into())).expect("it can be opened");
+    Observer::default().with_durations().with_access_log(writer, format)
 }
 
 #[library_benchmark]
-#[bench::small(args = (site()), config = at_most(194_000))]
+#[bench::small(args = (site(Observer::default())), config = at_most(194_000))]
+#[bench::timed(args = (site(Observer::default().with_durations())), config = at_most(194_000))]
+#[bench::logged_combined(args = (site(observer(AccessLogFormat::Combined))), config = at_most(194_000))]
+#[bench::logged_json(args = (site(observer(AccessLogFormat::Json))), config = at_most(194_000))]
 fn http_get(mut setup: Setup<web::WebServer<Page>>) -> Setup<web::WebServer<Page>> {
     for _ in 0..TURNS {
         serve(&mut setup);

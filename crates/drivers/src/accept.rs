@@ -1,7 +1,7 @@
 //! Admission of connections: their limit, and what happens when descriptors run out.
 
 use std::{
-    io,
+    fmt, io, mem,
     os::fd::{AsFd, OwnedFd},
     sync::{
         Arc,
@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     io::Errno,
@@ -20,14 +21,39 @@ use crate::counters::Tally;
 
 /// Pause of an acceptor when even the reserve descriptor is gone.
 pub(crate) const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
-/// Interval at which a shortage of descriptors is logged.
-const WARN_INTERVAL: Duration = Duration::from_secs(10);
+/// Interval at which refusals are logged.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Counts the open connections of a server.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimit {
     open: AtomicUsize,
     max: usize,
+    report: RefusalReport,
+}
+
+/// Says in the log that connections are refused, once in an interval for all threads of a server.
+#[derive(Debug, Default)]
+struct RefusalReport(Mutex<Unreported>);
+
+/// Refusals since the last line in the log, and its time.
+#[derive(Debug, Default)]
+struct Unreported {
+    count: u64,
+    reported_at: Option<Instant>,
+}
+
+impl RefusalReport {
+    fn refused(&self, why: fmt::Arguments<'_>) {
+        let mut unreported = self.0.lock();
+        unreported.count += 1;
+        if unreported.reported_at.is_none_or(|at| at.elapsed() > REPORT_INTERVAL) {
+            let Unreported { count, .. } =
+                mem::replace(&mut *unreported, Unreported { count: 0, reported_at: Some(Instant::now()) });
+            drop(unreported); // Whoever reads the log may be slow.
+            tracing::warn!("connections are refused: {why} ({count} since the last such line)");
+        }
+    }
 }
 
 /// Permit of one open connection, which counts it until it is dropped.
@@ -36,7 +62,7 @@ pub(crate) struct ConnectionPermit(Arc<ConnectionLimit>);
 
 impl ConnectionLimit {
     pub(crate) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { open: AtomicUsize::new(0), max })
+        Arc::new(Self { open: AtomicUsize::new(0), max, report: RefusalReport::default() })
     }
 
     fn admit(self: &Arc<Self>) -> Option<ConnectionPermit> {
@@ -71,17 +97,11 @@ pub(crate) struct Acceptor {
     /// Given up to take, and refuse, a connection that there is no descriptor for: left in the queue it would wake an
     /// event loop for ever.
     reserve: Option<EventFd>,
-    warned_at: Option<Instant>,
 }
 
 impl Acceptor {
     pub(crate) fn new(limit: &Arc<ConnectionLimit>, refusal: &[u8]) -> io::Result<Self> {
-        Ok(Self {
-            limit: Arc::clone(limit),
-            refusal: refusal.to_vec(),
-            reserve: Some(EventFd::new()?),
-            warned_at: None,
-        })
+        Ok(Self { limit: Arc::clone(limit), refusal: refusal.to_vec(), reserve: Some(EventFd::new()?) })
     }
 
     /// # Errors
@@ -99,11 +119,15 @@ impl Acceptor {
                 tally.0.accepted += 1;
                 Accepted::Connection(socket, permit)
             }
-            None => self.refuse(&socket, tally),
+            None => {
+                let max = self.limit.max;
+                self.warn(format_args!("{max} are open; raise --max-connections or the limit of open files"));
+                self.refuse(&socket, tally)
+            }
         }
     }
 
-    pub(crate) fn refuse(&self, socket: &OwnedFd, tally: &mut Tally) -> Accepted {
+    fn refuse(&self, socket: &OwnedFd, tally: &mut Tally) -> Accepted {
         tally.0.refused += 1;
         // A refusal that cannot be sent is not missed.
         let _ = socket::send_now(socket.as_fd(), &self.refusal);
@@ -114,6 +138,7 @@ impl Acceptor {
     /// only.
     pub(crate) fn refuse_admitted(&self, socket: &OwnedFd, tally: &mut Tally) {
         tally.0.accepted -= 1;
+        self.warn(format_args!("no thread can be started; lower --max-connections or try another --driver"));
         self.refuse(socket, tally);
     }
 
@@ -142,17 +167,14 @@ impl Acceptor {
         }
     }
 
-    /// Warns that connections are refused for want of something, and what helps; once in an interval only.
-    pub(crate) fn warn(&mut self, error: &io::Error, advice: &str) {
-        if self.warned_at.is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
-            self.warned_at = Some(Instant::now());
-            tracing::warn!("connections are refused: {error}; {advice}");
-        }
+    /// Warns that a connection is refused, and why; once in an interval only.
+    pub(crate) fn warn(&self, why: fmt::Arguments<'_>) {
+        self.limit.report.refused(why);
     }
 
     /// Takes one connection with the reserve descriptor and refuses it.
     fn shed(&mut self, listener: &Listener, error: &io::Error, tally: &mut Tally) -> Accepted {
-        self.warn(error, "raise the limit of open files or lower --max-connections");
+        self.warn(format_args!("{error}; raise the limit of open files or lower --max-connections"));
         // The kernel looks for a free descriptor first: it says so with nobody waiting, too, and to ask again at once
         // would be to ask for ever.
         let mut outcome = Accepted::Exhausted;

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Peer, Protocol, Session};
+use proto::{Protocol, Session};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use sys::socket;
 
@@ -19,6 +19,7 @@ use crate::{
     clock,
     closing::end_output,
     counters::{Tally, ThreadCounters},
+    peer::{peer, uptake},
     pipes::Pipes,
     shutdown::Registration,
     write::write_front_once,
@@ -198,7 +199,7 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
         }
         // Writes that time out see the deadline. A socket that is gone says so when it is read.
         let _ = set_socket_timeout(&accepted.socket, Timeout::Send, Some(self.tick.min(WRITE_TICK)));
-        let peer = Peer::new(accepted.socket.as_fd(), accepted.front_end);
+        let peer = peer(accepted.socket.as_fd(), accepted.front_end);
         Connection {
             session: Session::new(self.protocol, peer, self.config.limits, clock::now()),
             pipes: Pipes::of_connection(&self.config.scratch_pipes),
@@ -254,14 +255,14 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
             Ok(n) => {
                 // A peer that never pauses meets its deadlines here: that of a request, and that of its age.
                 if session.has_input() || session.is_past_age(now) {
-                    session.tick(self.protocol, now);
+                    session.tick(self.protocol, now, || uptake(&accepted.socket));
                 }
                 self.tally.0.bytes_in += n as u64;
                 *quiet_since = now.instant;
                 session.received(n, now);
             }
             Err(error) if is_timeout(&error) => {
-                session.tick(self.protocol, now);
+                session.tick(self.protocol, now, || uptake(&accepted.socket));
                 if (self.is_contended)() && connection.is_out_of_patience(now.instant) {
                     connection.session.end_of_input();
                 }
@@ -280,16 +281,21 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
             Ok(0) => {
                 if session.outbox().poll_reply(&self.waker).is_pending() {
                     thread::park_timeout(self.tick);
-                    session.tick(self.protocol, now);
+                    session.tick(self.protocol, now, || uptake(&accepted.socket));
                 }
             }
             Ok(n) => {
                 self.tally.0.bytes_out += n as u64;
                 session.sent(now);
+                session.report_sent(self.protocol, clock::now);
+                // A peer that takes a little in each timeout meets its deadline here.
+                if !session.outbox().is_empty() {
+                    session.tick(self.protocol, now, || uptake(&accepted.socket));
+                }
                 connection.has_answered = true;
                 connection.quiet_since = now.instant;
             }
-            Err(error) if is_timeout(&error) => session.tick(self.protocol, now),
+            Err(error) if is_timeout(&error) => session.tick(self.protocol, now, || uptake(&accepted.socket)),
             Err(error) => return Err(error),
         }
         Ok(())

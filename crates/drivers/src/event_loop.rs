@@ -10,7 +10,7 @@ use std::{
 };
 
 use mio::{Events, Interest, Poll, Token, event::Event, unix::SourceFd};
-use proto::{BufferPool, Now, Peer, Protocol, Session};
+use proto::{BufferPool, Now, Protocol, Session};
 use slab::Slab;
 use sys::listen::Listener;
 
@@ -20,6 +20,7 @@ use crate::{
     clock,
     counters::{Tally, ThreadCounters},
     mailbox::{Key, Mailbox},
+    peer::{peer, uptake},
     pipes::Pipes,
     wheel::Wheel,
 };
@@ -210,7 +211,7 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
 
     fn open(&mut self, socket: OwnedFd, front_end: usize, permit: crate::accept::ConnectionPermit) {
         let LoopContext { protocol, limits, now, .. } = self.cx;
-        let session = Box::new(Session::new(protocol, Peer::new(socket.as_fd(), front_end), limits, now));
+        let session = Box::new(Session::new(protocol, peer(socket.as_fd(), front_end), limits, now));
         let key = self.slots.insert(Slot::new(socket, session, permit));
         // A peer that has asked already is answered at once; one that closes after a single answer is never watched.
         self.ready.push(key);
@@ -252,7 +253,8 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
                 self.wheel.set(key, &mut slot.timer, deadline);
                 // The kernel has no memory or no watch left for one more: that costs the connection, and no other.
                 if let Err(error) = self.watch(key) {
-                    self.acceptor.warn(&error, "raise fs.epoll.max_user_watches or lower --max-connections");
+                    let advice = "raise fs.epoll.max_user_watches or lower --max-connections";
+                    self.acceptor.warn(format_args!("{error}; {advice}"));
                     self.close(key);
                 }
             }
@@ -271,7 +273,7 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
         if let Some(slot) = self.slots.get_mut(key) {
             slot.timer.clear();
             if let Some(session) = &mut slot.session {
-                session.tick(self.cx.protocol, self.cx.now);
+                session.tick(self.cx.protocol, self.cx.now, || uptake(&slot.socket));
             }
             self.ready.push(key);
         }

@@ -18,6 +18,7 @@ mod epoll;
 mod event_loop;
 mod listeners;
 mod mailbox;
+mod peer;
 mod pipes;
 mod pool;
 mod reactor;

@@ -14,7 +14,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use proto::{BufferPool, Peer, Protocol, Session};
+use proto::{BufferPool, Protocol, Session};
 use sys::{listen::Listener, socket};
 use tokio::{task::JoinSet, time::sleep};
 
@@ -25,6 +25,7 @@ use crate::{
     clock,
     closing::end_output,
     counters::{Tally, ThreadCounters},
+    peer::{peer, uptake},
     pipes::Pipes,
     write::{WRITE_MAX, write_front},
 };
@@ -188,7 +189,7 @@ async fn serve_connection<P: Protocol>(
     counters: &ThreadCounters,
 ) -> io::Result<()> {
     let Shared { protocol, config, shutdown, front_end } = shared;
-    let peer = Peer::new(socket.as_fd(), *front_end);
+    let peer = peer(socket.as_fd(), *front_end);
     let session = Session::new(&**protocol, peer, config.limits, clock::now());
     let mut connection =
         Connection { session, protocol: &**protocol, config, socket: Pollable::new(socket)?, paused: false };
@@ -216,7 +217,7 @@ async fn serve_connection<P: Protocol>(
                 continue;
             }
             ready!(timer.as_mut().poll(session.deadline(protocol), cx));
-            session.tick(protocol, clock::now());
+            session.tick(protocol, clock::now(), || uptake(&socket.as_fd()));
         }
     })
     .await
@@ -300,6 +301,7 @@ impl<P: Protocol> Connection<'_, P> {
                 Poll::Ready(Ok(Some(n))) => {
                     tally.0.bytes_out += n as u64;
                     session.sent(clock::now());
+                    session.report_sent(self.protocol, clock::now);
                     wrote = true;
                     quota = quota.saturating_sub(n);
                     self.paused = quota == 0;

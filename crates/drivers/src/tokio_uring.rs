@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use proto::{Peer, Protocol, Session};
+use proto::{Protocol, Session};
 use sys::listen::Listener;
 use tokio_uring::net::TcpStream;
 
@@ -20,9 +20,11 @@ use crate::{
     Serving, Shutdown, Unavailable, Wait,
     accept::{Acceptor, ConnectionLimit},
     clock,
+    closing::reset_if_cut_off,
     counters::{Tally, ThreadCounters},
     descriptor::IO_URING,
     on_threads,
+    peer::{peer, uptake},
     pipes::Pipes,
     tokio::{DeadlineTimer, Drain, Incoming},
     wheel::TICK,
@@ -71,6 +73,7 @@ impl Driver for TokioUring {
             runtime()?.block_on(async {
                 let counters = config.statistics.register();
                 let pipes = Rc::new(RefCell::new(Pipes::of_loop(&config.scratch_pipes)));
+                let chunks = Rc::<RefCell<Vec<Vec<u8>>>>::default();
                 let mut acceptors = Vec::new();
                 for (front_end, listener) in listeners.into_iter().enumerate() {
                     let acceptor = Acceptor::new(&limit, protocol.refusal())?;
@@ -81,6 +84,7 @@ impl Driver for TokioUring {
                         front_end,
                         counters: Arc::clone(&counters),
                         pipes: Rc::clone(&pipes),
+                        chunks: Rc::clone(&chunks),
                     };
                     acceptors.push(tokio_uring::spawn(accept(shared, listener, acceptor)));
                 }
@@ -106,6 +110,7 @@ struct Shared<P> {
     counters: Arc<ThreadCounters>,
     /// Borrowed for one call each, never while waiting.
     pipes: Rc<RefCell<Pipes>>,
+    chunks: Rc<RefCell<Vec<Vec<u8>>>>,
 }
 
 /// Accepts by readiness: the crate's own accept knows neither flags nor what to do without descriptors.
@@ -145,15 +150,15 @@ struct ConnectionState<'a, P: Protocol> {
     is_draining: bool,
     timer: DeadlineTimer,
     pipes: &'a RefCell<Pipes>,
-    /// Memory that files are read into.
-    chunk: Vec<u8>,
+    /// Memory that files are read into, lent by the loop.
+    chunks: &'a RefCell<Vec<Vec<u8>>>,
     tally: Tally,
     counters: &'a ThreadCounters,
 }
 
 impl<'a, P: Protocol> Connection<'a, P> {
     fn new(socket: OwnedFd, shared: &'a Shared<P>) -> Self {
-        let peer = Peer::new(socket.as_fd(), shared.front_end);
+        let peer = peer(socket.as_fd(), shared.front_end);
         let session = Session::new(&*shared.protocol, peer, shared.config.limits, clock::now());
         let state = ConnectionState {
             session,
@@ -162,7 +167,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
             is_draining: false,
             timer: DeadlineTimer::default(),
             pipes: &shared.pipes,
-            chunk: Vec::new(),
+            chunks: &shared.chunks,
             tally: Tally::default(),
             counters: &shared.counters,
         };
@@ -180,6 +185,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
                 stream.shutdown(Half::Write)?;
             }
             if state.session.is_done() {
+                reset_if_cut_off(&mut state.session, stream);
                 return Ok(());
             }
             state.tally.publish(state.counters);
@@ -190,9 +196,10 @@ impl<'a, P: Protocol> Connection<'a, P> {
                     match state.event(stream, reading.as_mut()).await {
                         Event::Done(done) => break done,
                         Event::Deadline => {
-                            state.session.tick(state.protocol, clock::now());
+                            state.session.tick(state.protocol, clock::now(), || uptake(stream));
                             state.flush(stream).await?;
                             if state.session.is_done() {
+                                reset_if_cut_off(&mut state.session, stream);
                                 stream.shutdown(Half::Both)?;
                             }
                         }

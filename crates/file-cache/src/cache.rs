@@ -5,7 +5,7 @@ mod slots;
 use std::{hash::BuildHasher, sync::Arc, time::Duration};
 
 use foldhash::fast::RandomState;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use sys::beneath::Root;
 
 use self::slots::{Slot, Slots};
@@ -24,6 +24,8 @@ pub struct PathCache<B> {
     shards: Box<[Shard<B>]>,
     hasher: RandomState,
     budgets: Budgets,
+    /// Held by [`PathCache::update`], so that of two changes of one entry none is lost.
+    updates: Mutex<()>,
 }
 
 /// Two cache lines, since processors fetch them in pairs.
@@ -54,6 +56,7 @@ impl<B: Body> PathCache<B> {
             shards: (0..limits.shards()).map(|_| Shard(RwLock::new(Slots::default()))).collect(),
             hasher: RandomState::default(),
             budgets: Budgets::new(limits),
+            updates: Mutex::new(()),
         }
     }
 
@@ -119,9 +122,10 @@ impl<B: Body> PathCache<B> {
         if self.is_current(entry, now_ns) {
             return Lookup::Hit;
         }
-        let stat = || root.root().stat(entry.relative().unwrap_or_default());
+        let relative = entry.relative().unwrap_or_default();
         // An entry is no fresher than the root that it was found beneath.
-        let is_unchanged = entry.last_check.recheck(root.checked_ns(), || entry.body().state().is_unchanged(stat));
+        let is_unchanged =
+            entry.last_check.recheck(root.checked_ns(), || entry.body().is_unchanged(root.root(), relative));
         if is_unchanged { Lookup::Revalidated } else { Lookup::Miss }
     }
 
@@ -147,6 +151,16 @@ impl<B: Body> PathCache<B> {
         drop(slots);
         drop(replaced);
         entry
+    }
+
+    /// Puts a new body in the place of the one that is there for a path, made from that by `change`; nothing happens where
+    /// there is none, or where `change` makes none. The entry does not become younger by it.
+    pub fn update(&self, path: &[u8], change: impl FnOnce(&B) -> Option<B>) {
+        let _one_at_a_time = self.updates.lock();
+        let Some(entry) = self.get(path).filter(|entry| !entry.is_pinned()) else { return };
+        if let Some(body) = change(entry.body()) {
+            self.insert(entry.with_body(body));
+        }
     }
 
     /// Puts a pinned entry in the place of whatever is there. Returns true if that was pinned, too.
@@ -241,6 +255,11 @@ impl<B: Body> PathCache<B> {
     /// Number of entries, pinned ones included.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.0.read().len()).sum()
+    }
+
+    /// Bytes of memory that the entries hold, and those on their way into the cache.
+    pub fn used_bytes(&self) -> u64 {
+        self.budgets.used_bytes()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -2,12 +2,19 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sys::beneath::Root;
+
 use crate::{FileState, LastCheck, limits::Cost};
 
 /// Cached form of a file.
 pub trait Body: Send + Sync + 'static {
     /// State of the file that this was made from.
     fn state(&self) -> &FileState;
+
+    /// True if the file at `relative` beneath `root`, and whatever else this was made from, is certain to be as it was.
+    fn is_unchanged(&self, root: &Root, relative: &[u8]) -> bool {
+        self.state().is_unchanged(|| root.stat(relative))
+    }
 
     /// Memory that counts against the cache's bytes; must not change.
     fn memory_bytes(&self) -> usize;
@@ -53,6 +60,17 @@ impl<B: Body> PathEntry<B> {
             relative: None,
             last_check: LastCheck::new(now_ns),
             used_ns: AtomicU64::new(now_ns),
+            body,
+        }
+    }
+
+    /// Entry with another body for the same path: as old, and used as recently.
+    pub(crate) fn with_body(&self, body: B) -> Self {
+        Self {
+            path: self.path.clone(),
+            relative: self.relative.clone(),
+            last_check: self.last_check.clone(),
+            used_ns: AtomicU64::new(self.used_ns()),
             body,
         }
     }

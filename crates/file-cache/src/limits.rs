@@ -89,6 +89,10 @@ impl Budgets {
         })
     }
 
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.bytes.used()
+    }
+
     /// Entries, bytes and descriptors in use.
     #[cfg(test)]
     pub(crate) fn used(&self) -> [u64; 3] {

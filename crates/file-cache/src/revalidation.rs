@@ -42,6 +42,12 @@ impl Revalidation {
 #[derive(Debug)]
 pub struct LastCheck(AtomicU64);
 
+impl Clone for LastCheck {
+    fn clone(&self) -> Self {
+        Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
 impl LastCheck {
     pub fn new(now_ns: u64) -> Self {
         Self(AtomicU64::new(now_ns))

@@ -8,7 +8,7 @@ use std::{
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use layouts::LayoutKind;
-use service::{Dimension, Invalid, Timeouts, choice_name};
+use service::{DescriptorDemand, Dimension, Invalid, Timeouts, choice_name};
 use sys::affinity;
 
 use crate::{
@@ -17,6 +17,9 @@ use crate::{
     cache::{CacheLimits, CacheMapKind, EvictionKind},
     requests::RequestMapKind,
 };
+
+/// Files that the cache keeps open where nobody asks for another number.
+const CACHE_DESCRIPTORS: u64 = 256;
 
 /// Flags that say what is served, and which parts the server is made of.
 #[derive(Clone, Debug, Args)]
@@ -59,8 +62,9 @@ pub struct FileArgs {
     pub cache_bytes: ByteSize,
 
     /// Number of files that the cache keeps open; with 0, large documents are opened for each request
-    #[arg(long, value_name = "N", default_value = "256")]
-    pub cache_descriptors: usize,
+    /// [default: 256, or what the limit of open files leaves beside connections]
+    #[arg(long, value_name = "N")]
+    pub cache_descriptors: Option<u64>,
 
     /// Documents up to this size are cached in memory, larger ones as open files
     /// [default: 8KiB of a directory; 2MiB of a database, whose larger ones are copied to temporary files]
@@ -139,12 +143,12 @@ impl FileArgs {
         }
     }
 
-    pub fn options(&self, timeouts: Timeouts) -> FileOptions {
+    pub fn options(&self, timeouts: Timeouts, cache_descriptors: u64) -> FileOptions {
         FileOptions {
             request_timeout: timeouts.request,
             idle_timeout: timeouts.idle,
             revalidate: self.revalidate,
-            cache: self.cache_limits(),
+            cache: self.cache_limits(cache_descriptors),
             readers: self.readers(),
         }
     }
@@ -159,21 +163,30 @@ impl FileArgs {
         AnyBackend::open(self.backend, content, &options)
     }
 
-    fn cache_limits(&self) -> CacheLimits {
+    /// Descriptors that the cache would keep.
+    pub fn descriptors(&self) -> DescriptorDemand {
+        let cache_default = if self.is_cached() { CACHE_DESCRIPTORS } else { 0 };
+        DescriptorDemand { cache: self.cache_descriptors, cache_default, pipes: 0 }
+    }
+
+    fn is_cached(&self) -> bool {
+        self.cache_map != CacheMapKind::None && self.cache_entries > 0 && self.cache_bytes.as_u64() > 0
+    }
+
+    fn cache_limits(&self, descriptors: u64) -> CacheLimits {
         CacheLimits {
             entries: self.cache_entries,
             bytes: usize::try_from(self.cache_bytes.as_u64()).unwrap_or(usize::MAX),
-            descriptors: self.cache_descriptors,
+            descriptors: usize::try_from(descriptors).unwrap_or(usize::MAX),
         }
     }
 
     /// Returns the size of the largest document that is read into memory.
     fn memory_max(&self) -> u64 {
-        let is_cached = self.cache_map != CacheMapKind::None && self.cache_entries > 0 && self.cache_bytes.as_u64() > 0;
         let default = match self.backend {
             // A document that is not kept is better sent from its file. Measured for http-server: sendfile costs about as much as
             // a copy at 6 KiB.
-            BackendKind::Filesystem if !is_cached => return 0,
+            BackendKind::Filesystem if !self.is_cached() => return 0,
             BackendKind::Filesystem => 8 << 10,
             BackendKind::Sqlite => SqliteOptions::default().memory_max,
         };

@@ -12,7 +12,7 @@ use std::{
 use anyhow::Context;
 use clap::Parser;
 use fileserver::{FileArgs, FileServer, Metrics, Sample, backend::BackendKind};
-use service::{Cli, Dimension, Host, Invalid, ServiceArgs};
+use service::{Cli, DescriptorDemand, Dimension, Host, Invalid, ServiceArgs};
 
 const USAGE: &str = "fileserver [OPTIONS] [[PORT] DIR]
        fileserver [OPTIONS] --backend sqlite [[PORT] DB]
@@ -57,6 +57,10 @@ impl Cli for Options {
         }
     }
 
+    fn descriptors(&self) -> DescriptorDemand {
+        self.file.descriptors()
+    }
+
     fn dimensions() -> Vec<Dimension> {
         FileArgs::dimensions()
     }
@@ -87,7 +91,8 @@ fn serve(file: &FileArgs, mut host: Host) -> anyhow::Result<()> {
         None => sample(file, &mut host)?,
     };
     let backend = file.open(&content)?;
-    let server = Arc::new(FileServer::new(&file.combination(), backend, file.options(host.timeouts()))?);
+    let options = file.options(host.timeouts(), host.cache_descriptors());
+    let server = Arc::new(FileServer::new(&file.combination(), backend, options)?);
     host.registry().register_collector(Box::new(Metrics(Arc::clone(&server))));
     // The generator compares the documents with the files.
     let directory = |path: &Path| format!("--layout {} ADDRESS {}", file.layout, path.display());

@@ -1,10 +1,12 @@
 //! Flags of the web server beside those that all servers share.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
+use anyhow::Context;
 use bytesize::ByteSize;
 use clap::Args;
-use web::{Settings, TreeArgs};
+use service::DescriptorDemand;
+use web::{Hosts, TreeArgs};
 
 use crate::{CacheLimits, Site, SiteOptions};
 
@@ -27,28 +29,39 @@ pub struct HttpArgs {
     pub cache_entries: usize,
 
     /// Number of files that the cache keeps open; with 0, large files are opened for each request
-    #[arg(long, value_name = "N", default_value = "256")]
-    pub cache_descriptors: usize,
+    /// [default: 256, or what the limit of open files leaves beside connections]
+    #[arg(long, value_name = "N")]
+    pub cache_descriptors: Option<u64>,
 }
 
 impl HttpArgs {
-    /// Opens what the flags name.
+    /// Opens the sites of all hosts; each has an equal share of the cache, of so many descriptors.
     ///
     /// # Errors
-    /// Those of [`web::ContentArgs::open_root`].
-    pub fn open_site(&self, settings: Arc<Settings>) -> io::Result<Site> {
-        let root = self.tree.open_root()?;
-        web::warn_of_missing(&root, &settings);
-        Ok(Site::new(root, self.site_options()).with_settings(settings))
+    /// Those of [`web::ContentArgs::open_root`] and [`web::Settings::new`].
+    pub fn open_hosts(&self, descriptors: u64) -> anyhow::Result<Hosts<Site>> {
+        Hosts::open(&self.tree.content, &self.tree.hosts.0, |_, content, settings, count| {
+            let root = content.open_root();
+            let root = root.with_context(|| format!("cannot serve {}", content.root().display()))?;
+            web::warn_of_missing(&root, settings);
+            anyhow::Ok(Site::new(root, self.site_options(descriptors, count)).with_settings(Arc::clone(settings)))
+        })
     }
 
-    fn site_options(&self) -> SiteOptions {
+    /// Descriptors that the caches would keep.
+    pub fn descriptors(&self) -> DescriptorDemand {
+        let cache_default = SiteOptions::default().cache.descriptors as u64;
+        DescriptorDemand { cache: self.cache_descriptors, cache_default, pipes: 0 }
+    }
+
+    fn site_options(&self, descriptors: u64, hosts: usize) -> SiteOptions {
+        let bytes = usize::try_from(self.cache_bytes.as_u64()).unwrap_or(usize::MAX);
         SiteOptions {
             revalidate: self.tree.revalidate,
             cache: CacheLimits {
-                entries: self.cache_entries,
-                bytes: usize::try_from(self.cache_bytes.as_u64()).unwrap_or(usize::MAX),
-                descriptors: self.cache_descriptors,
+                entries: self.cache_entries.div_ceil(hosts),
+                bytes: bytes.div_ceil(hosts),
+                descriptors: usize::try_from(descriptors).unwrap_or(usize::MAX) / hosts,
             },
             cache_file_max: self.cache_file_max.as_u64(),
         }
@@ -72,7 +85,8 @@ mod tests {
     #[test]
     fn flags_and_library_have_the_same_defaults() {
         let flags = Flags::try_parse_from(["http-server"]).unwrap();
-        let (by_flags, by_default) = (flags.http.site_options(), SiteOptions::default());
+        let by_flags = flags.http.site_options(flags.http.descriptors().cache_default, 1);
+        let by_default = SiteOptions::default();
         assert_eq!(format!("{by_flags:?}"), format!("{by_default:?}"));
         assert_eq!(flags.listen, None);
     }

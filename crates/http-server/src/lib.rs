@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod cached_path;
 mod representation;
 mod site;
 

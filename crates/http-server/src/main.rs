@@ -2,11 +2,10 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use anyhow::Context;
-use clap::Parser;
+use clap::{ArgMatches, Command, Parser};
 use http_server::{HttpArgs, HttpOptions, HttpServer, RequestMetrics};
-use service::{Cli, Host, ServiceArgs};
-use web::{Hosted, Hosts, Settings};
+use service::{Cli, DescriptorDemand, Host, HostProblem, ServiceArgs};
+use web::VirtualHosts;
 
 const EXAMPLES: &str = "Examples:
   http-server                                            this directory on 127.0.0.1:8080
@@ -31,7 +30,7 @@ impl Cli for Options {
     const LISTEN: &'static str = "127.0.0.1:8080";
 
     fn check(&self) -> Result<(), String> {
-        self.http.tree.content.check()
+        self.http.tree.check()
     }
 
     fn service(&self) -> &ServiceArgs {
@@ -40,6 +39,22 @@ impl Cli for Options {
 
     fn default_addresses(&self) -> Vec<String> {
         self.http.tree.default_addresses::<Self>()
+    }
+
+    fn descriptors(&self) -> DescriptorDemand {
+        self.http.descriptors()
+    }
+
+    fn host_command() -> Option<Command> {
+        Some(VirtualHosts::command())
+    }
+
+    fn set_hosts(&mut self, hosts: &[ArgMatches]) -> Result<(), HostProblem> {
+        self.http.tree.hosts.set(hosts)
+    }
+
+    fn check_start(&self) -> anyhow::Result<()> {
+        self.http.open_hosts(self.http.descriptors().cache_default).map(drop)
     }
 }
 
@@ -51,15 +66,17 @@ fn main() -> ExitCode {
 }
 
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
-    let settings = Arc::new(Settings::new(&http.tree.content)?);
-    let site = http
-        .open_site(Arc::clone(&settings))
-        .with_context(|| format!("cannot serve {}", http.tree.root().display()))?;
-    let server = Arc::new(HttpServer::with_hosts(
-        Hosts::new(Arc::new(Hosted::new(site, settings))),
-        HttpOptions::from_host(&host),
-    ));
+    let descriptors = host.cache_descriptors();
+    let observer = http.tree.access_log.observer(&mut host)?;
+    let server = HttpServer::with_hosts(http.open_hosts(descriptors)?, HttpOptions::from_host(&host));
+    let server = Arc::new(server.with_observer(observer));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
+    let reloaded = Arc::clone(&server);
+    host.reload_with(move |Options { mut http, .. }| {
+        http.tree.content.list_at_first_sight();
+        reloaded.replace_hosts(http.open_hosts(descriptors)?);
+        Ok(())
+    });
     host.at_end(|| {
         web::stop_programs();
         Ok(())

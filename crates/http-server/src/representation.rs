@@ -1,6 +1,6 @@
 //! Cached form of a file: both of its responses rendered, its body in memory or as an open descriptor.
 
-use std::{fs::File, ops::Range, sync::Arc, time::Duration};
+use std::{borrow::Cow, fs::File, ops::Range, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use file_cache::FileState;
@@ -8,23 +8,26 @@ use proto::{FileRegion, Outbox};
 use sys::{
     beneath::{Metadata, OpenError, Opened},
     contents::read_unchanging,
+    memfd,
 };
-use web::{Heads, Presentation};
+use web::{Encoding, Heads, Presentation};
 use wire::http1::{Connection, Part};
 
 /// Size of the largest bodies that are copied behind their head, in bytes; sharing a larger one is cheaper than copying it.
 const COPY_MAX: u64 = 4 * 1024;
 
 /// File ready to be sent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Representation {
     pub(crate) heads: Heads,
     body: Body,
     state: FileState,
+    /// Memory of a file that has no other place, in bytes.
+    memfd_bytes: usize,
 }
 
 /// Bytes that follow the head of the 200.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Body {
     /// None: the rendered head includes the body.
     Included,
@@ -41,6 +44,7 @@ impl Representation {
     pub(crate) fn load(
         opened: Opened,
         presentation: &Presentation,
+        encoding: Encoding,
         contents_max: u64,
         unix: Duration,
     ) -> Result<Self, OpenError> {
@@ -55,8 +59,49 @@ impl Representation {
                 (vec![], Body::File(region), metadata)
             }
         };
-        let heads = Heads::new(&metadata, presentation, &inline, unix);
-        Ok(Self { heads, body, state: FileState::new(metadata, unix) })
+        let heads = Heads::new(&metadata, presentation, encoding, &inline, unix);
+        Ok(Self { heads, body, state: FileState::new(metadata, unix), memfd_bytes: 0 })
+    }
+
+    /// Renders another representation of the same file, with these contents. More than `contents_max` bytes become a file
+    /// without a name, which sendfile sends at half the cost of memory, where one can be had.
+    pub(crate) fn converted(
+        &self,
+        contents: Vec<u8>,
+        presentation: &Presentation,
+        encoding: Encoding,
+        contents_max: u64,
+        unix: Duration,
+    ) -> Self {
+        let size = contents.len() as u64;
+        let memfd = if size > contents_max { memfd::sealed(&contents).ok() } else { None };
+        let (inline, body, memfd_bytes) = match memfd {
+            Some(file) => {
+                (vec![], Body::File(FileRegion { file: Arc::new(file), offset: 0, len: size }), contents.len())
+            }
+            None if size <= COPY_MAX => (contents, Body::Included, 0),
+            None => (vec![], Body::Shared(contents.into()), 0),
+        };
+        let metadata = Metadata { size, ..self.state.metadata };
+        let heads = Heads::new(&metadata, presentation, encoding, &inline, unix);
+        Self { heads, body, state: self.state, memfd_bytes }
+    }
+
+    /// Returns the contents; `None` if they cannot be had any more as they were.
+    pub(crate) fn contents(&self) -> Option<Cow<'_, [u8]>> {
+        match &self.body {
+            Body::Included => Some(self.heads.ok.body().into()),
+            Body::Shared(bytes) => Some((&bytes[..]).into()),
+            Body::File(region) => {
+                let file = File::from(region.file.try_clone().ok()?);
+                let (contents, metadata) = read_unchanging(&file, self.state.metadata, region.len).ok()??;
+                (metadata == self.state.metadata).then(|| contents.into())
+            }
+        }
+    }
+
+    pub(crate) fn state(&self) -> &FileState {
+        &self.state
     }
 
     /// Queues the whole response. Returns the number of its bytes.
@@ -99,21 +144,16 @@ impl Representation {
     }
 }
 
-impl file_cache::Body for Representation {
-    #[inline]
-    fn state(&self) -> &FileState {
-        &self.state
-    }
-
-    fn memory_bytes(&self) -> usize {
+impl Representation {
+    pub(crate) fn memory_bytes(&self) -> usize {
         let body = match &self.body {
             Body::Included | Body::File(_) => 0,
             Body::Shared(bytes) => bytes.len(),
         };
-        size_of::<Self>() + self.heads.memory_bytes() + body
+        size_of::<Self>() + self.heads.memory_bytes() + body + self.memfd_bytes
     }
 
-    fn descriptors(&self) -> usize {
+    pub(crate) fn descriptors(&self) -> usize {
         usize::from(matches!(self.body, Body::File(_)))
     }
 }

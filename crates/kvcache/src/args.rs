@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
-use service::Dimension;
+use service::{Dimension, LineTarget};
 use store::{KeyHasher, PolicyKind, StdStore, StoreOptions};
 use sys::listen::Address;
 
@@ -68,6 +68,15 @@ pub struct KvArgs {
     #[arg(long, value_name = "PASSWORD", value_parser = password)]
     pub requirepass: Option<String>,
 
+    /// Write a JSON object for each request of sampled connections to this file, or - for standard error; SIGUSR1 has the
+    /// file opened anew
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<LineTarget>,
+
+    /// Share of the connections that are sampled for --events
+    #[arg(long, value_name = "SHARE", default_value = "0.01", requires = "events", value_parser = share)]
+    pub event_rate: f64,
+
     /// Answer CLUSTER commands as a cluster of one node, for clients that require a cluster
     #[arg(long, value_name = "YES|NO", default_value = "no")]
     pub cluster: YesNo,
@@ -124,6 +133,12 @@ fn memory(text: &str) -> Result<ByteSize, String> {
 fn shards(text: &str) -> Result<usize, String> {
     let shards = text.parse().ok().filter(|shards| (1..=Space::<StdStore>::SHARDS_MAX).contains(shards));
     shards.ok_or_else(|| format!("not a number from 1 to {}", Space::<StdStore>::SHARDS_MAX))
+}
+
+/// Parses a share, which leaves something to be sampled.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|&share| share > 0.0 && share <= 1.0);
+    share.ok_or_else(|| "not a share above 0 and up to 1, such as 0.01".to_owned())
 }
 
 /// Refuses the empty password, which would let everybody in: it comes from a variable that is not set.

@@ -7,6 +7,7 @@ use store::Store;
 use wire::{Detected, Detector, memcached::RequestParser as MemcachedParser, resp::RequestParser};
 
 use crate::{
+    events::{BegunRequest, ConnectionEvents},
     protocol::{memcached, resp, us::Us},
     state::{Client, Keyspace, Registration, ServerState},
 };
@@ -53,12 +54,25 @@ pub struct Conn<S: Store> {
     pub(crate) is_plain: bool,
     /// Time of the first byte of a request that is not whole yet.
     started: Option<Instant>,
+    /// Events of a connection that is sampled.
+    events: Option<Box<ConnectionEvents>>,
     pub(crate) client: Client<S>,
 }
 
 impl<S: Store + 'static> Conn<S> {
     pub(crate) fn new(dialect: Dialect, is_authenticated: bool, registration: Registration) -> Self {
-        Self { dialect, is_plain: false, started: None, client: Client::new(is_authenticated, registration) }
+        Self {
+            dialect,
+            is_plain: false,
+            started: None,
+            events: None,
+            client: Client::new(is_authenticated, registration),
+        }
+    }
+
+    /// Has events of this connection written, if there are any.
+    pub(crate) fn with_events(self, events: Option<Box<ConnectionEvents>>) -> Self {
+        Self { events, ..self }
     }
 
     /// Returns a connection that no peer has, for commands that run on another thread than their own connection's.
@@ -74,7 +88,8 @@ impl<S: Store + 'static> Conn<S> {
             Dialect::Memcached(_) => true,
             Dialect::Undecided(_) => false,
         };
-        self.is_plain = is_free && self.client.database == 0 && self.client.is_plain(&state.clients);
+        self.is_plain =
+            is_free && self.events.is_none() && self.client.database == 0 && self.client.is_plain(&state.clients);
     }
 
     /// True if another thread may run the connection's commands.
@@ -82,6 +97,7 @@ impl<S: Store + 'static> Conn<S> {
         matches!(self.dialect, Dialect::Resp(_))
             && self.client.is_plain(&state.clients)
             && !self.client.is_in_transaction()
+            && self.events.is_none()
     }
 
     /// True if the parser has read a part of the next request, so that nothing but the parser may read the rest.
@@ -96,6 +112,25 @@ impl<S: Store + 'static> Conn<S> {
 
     /// Answers the request that `input` begins with, whatever it is.
     pub(crate) fn handle_request(
+        &mut self,
+        state: &ServerState<S>,
+        input: &[u8],
+        keys: &mut Keyspace<'_, S>,
+        now: Now,
+        out: &mut Outbox,
+    ) -> Step {
+        if self.events.is_none() {
+            return self.answer(state, input, keys, now, out);
+        }
+        let begun = BegunRequest::new(self.started.unwrap_or(now.instant), out);
+        let step = self.answer(state, input, keys, now, out);
+        if let Some(events) = &mut self.events {
+            events.answered(&begun, (&self.dialect, &self.client), (input, step), now, out);
+        }
+        step
+    }
+
+    fn answer(
         &mut self,
         state: &ServerState<S>,
         input: &[u8],
@@ -125,7 +160,7 @@ impl<S: Store + 'static> Conn<S> {
                     Detected::Unknown => return Step::open(0),
                 };
                 self.refresh(state);
-                return self.handle_request(state, input, keys, now, out);
+                return self.answer(state, input, keys, now, out);
             }
             Dialect::Resp(parser) => resp::handle_request(state, parser, client, input, keys, now, out),
             Dialect::Us(us) => us.handle_request(state, client, input, keys, out),
@@ -147,11 +182,21 @@ impl<S: Store + 'static> Conn<S> {
         client.is_held || !pauses_by_command && state.clients.are_paused() && client.hold(&state.clients, out)
     }
 
+    /// Notes that output has been sent.
+    #[inline]
+    pub(crate) fn after_send(&mut self, out: &Outbox) {
+        if let Some(events) = &mut self.events {
+            events.sent(out);
+        }
+    }
+
     /// Updates what depends on time, after `input` has been read with the result `step`.
     pub(crate) fn after_input(&mut self, input: &[u8], step: &mut Step, out: &Outbox, now: Now) {
         let is_torn = step.consumed < input.len() && !out.is_full() && !out.has_pending_replies();
         self.started = if is_torn { self.started.or(Some(now.instant)) } else { None };
         self.client.registration.set_last_batch(now);
+        // Replies may be empty, and those are never sent.
+        self.after_send(out);
         if self.client.registration.is_killed() {
             step.flow = Flow::Abort;
         }

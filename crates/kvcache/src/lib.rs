@@ -19,6 +19,7 @@ mod codec;
 mod command_table;
 mod commands;
 mod connection;
+mod events;
 mod maintenance;
 mod memory_size;
 mod metrics;
@@ -38,6 +39,7 @@ pub use self::{
     codec::{Codec, Compression, DecodeError, compression_dimension},
     command_table::REDIS_VERSION,
     connection::{Conn, FrontEnd},
+    events::Events,
     metrics::Metrics,
     server::{Clock, KvOptions, KvServer, exact_time},
     state::{ServerInfo, SnapshotError, Space, SpaceOptions, StopServer},

@@ -5,7 +5,7 @@ use std::{env, process::ExitCode, sync::Arc};
 use anyhow::Context;
 use clap::Parser;
 use kvcache::{
-    FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ServerInfo, Sharing, Space, StopServer, WithStore, YesNo,
+    Events, FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ServerInfo, Sharing, Space, StopServer, WithStore, YesNo,
     compression_dimension, eviction_dimension, exact_time, store_dimension,
 };
 use service::{Cli, Dimension, Host, ServiceArgs};
@@ -132,7 +132,11 @@ impl WithStore for Serve<'_> {
         };
         let space = Space::<S>::new(kv.space(host.threads(), sharing));
         warn_of_small_memory(&space, kv);
-        let server = Arc::new(KvServer::new(space, options));
+        let mut server = KvServer::new(space, options);
+        if let Some(target) = &kv.events {
+            server = server.with_events(Events::new(host.open_lines("events", target)?, kv.event_rate));
+        }
+        let server = Arc::new(server);
         if kv.snapshot.is_some() {
             server.load().context("--snapshot")?;
             let server = Arc::clone(&server);

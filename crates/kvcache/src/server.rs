@@ -15,6 +15,7 @@ use wire::resp::RequestLimits;
 
 use crate::{
     connection::{Conn, FrontEnd},
+    events::Events,
     maintenance::Maintenance,
     shard_threads::ShardThreads,
     state::{ServerInfo, ServerState, ServerStateOptions, SnapshotError, SnapshotStore, Space},
@@ -60,6 +61,7 @@ pub struct KvServer<S: Store> {
     front_ends: Vec<FrontEnd>,
     clock: Clock,
     request_timeout: Duration,
+    events: Option<Arc<Events>>,
 }
 
 impl<S: Store + 'static> KvServer<S> {
@@ -84,7 +86,14 @@ impl<S: Store + 'static> KvServer<S> {
             front_ends,
             clock,
             request_timeout,
+            events: None,
         }
+    }
+
+    /// Writes events of sampled connections from here on.
+    #[must_use]
+    pub fn with_events(self, events: Events) -> Self {
+        Self { events: Some(Arc::new(events)), ..self }
     }
 
     /// Loads the snapshot, if there is one.
@@ -149,10 +158,15 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
     /// Enough commands to keep the prefetch window busy, even if each connection brings one.
     const BATCH: usize = 32;
 
+    /// For [`Events`].
+    const OBSERVES_OUTPUT: bool = true;
+
     fn open(&self, peer: Peer<'_>, now: Now) -> Conn<S> {
         let is_authenticated = self.state.settings.password().is_none();
         let front_end = self.front_ends.get(peer.front_end).copied().unwrap_or_default();
-        let mut conn = Conn::new(front_end.into(), is_authenticated, self.state.clients.register(peer, now));
+        let registration = self.state.clients.register(peer, now);
+        let events = self.events.as_ref().and_then(|events| events.sample(&registration, now));
+        let mut conn = Conn::new(front_end.into(), is_authenticated, registration).with_events(events);
         conn.refresh(&self.state);
         conn
     }
@@ -186,6 +200,10 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
 
     fn on_deadline(&self, _: &mut Conn<S>, _: Now, _: &mut Outbox) -> Flow {
         Flow::Close
+    }
+
+    fn on_sent(&self, conn: &mut Conn<S>, out: &Outbox, _: fn() -> Now) {
+        conn.after_send(out);
     }
 
     fn refusal(&self) -> &[u8] {

@@ -45,7 +45,7 @@ pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
 
 pub(crate) fn connect(server: &Server, front_end: FrontEnd) -> Conn<HashbrownStore> {
     let (ours, _) = UnixStream::pair().unwrap();
-    server.open(Peer::new(ours.as_fd(), front_end as usize), now())
+    server.open(Peer::unknown(ours.as_fd(), front_end as usize), now())
 }
 
 pub(crate) fn now() -> Now {

@@ -50,6 +50,8 @@ error_classes! {
     Length = "length",
     /// The body is not what it should be.
     Content = "content",
+    /// The body has another content coding than that of the first good reply.
+    Encoding = "encoding",
     /// The server does not have a key that it should have.
     Miss = "miss",
     /// No local port was left (EADDRNOTAVAIL): `--source-address` has more.

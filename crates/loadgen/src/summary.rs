@@ -102,6 +102,7 @@ pub fn summarize<P>(run: RunDescription, measured: &Measured<P>, server: Option<
         lag_histogram: is_open.then(|| encode(&tally.lag)),
         backlog_histogram: (!tally.backlog.is_empty()).then(|| encode(&tally.backlog)),
         first_byte_histogram: (!tally.first_byte.is_empty()).then(|| encode(&tally.first_byte)),
+        bodies: measured.bodies.clone(),
         timeline: measured.timeline.as_ref().map(|timeline| rows(timeline, is_open)),
         capacity: None,
         steps: Vec::new(),

@@ -27,6 +27,7 @@ pub mod workspace;
 
 use std::{
     cell::RefCell,
+    collections::BTreeSet,
     net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -35,7 +36,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use results::{
-    Arrivals, Flag, Host, RELEASE, Report, SCHEMA, Setup,
+    Cell, Flag, Host, NotRun, RELEASE, Report, Role, SCHEMA, Setup,
     record::{self, Manifest, Planned},
 };
 
@@ -158,7 +159,10 @@ fn start(spec: &RunSpec) -> Result<ExitCode> {
     let notes = setups.iter().flat_map(|setup| &setup.notes);
     let mut notes: Vec<&String> = notes
         .filter(|note| {
-            note.contains("not installed") || note.starts_with("Time budget") || note.starts_with("System calls")
+            note.contains("not installed")
+                || note.starts_with("nginx is installed without")
+                || note.starts_with("Time budget")
+                || note.starts_with("System calls")
         })
         .collect();
     notes.dedup();
@@ -173,7 +177,7 @@ fn start(spec: &RunSpec) -> Result<ExitCode> {
     let there = probe_remote(&servers, &setups, &bench)?;
     for (setup, cells) in setups.iter_mut().zip(&servers) {
         setup.notes.extend(there.clone());
-        if !calibrate(setup, cells, &bench)? {
+        if !compare_deliveries(setup, cells, &bench)? || !calibrate(setup, cells, &bench)? {
             eprintln!("interrupted before the first visit");
             return Ok(ExitCode::from(session::EXIT_INTERRUPTED));
         }
@@ -284,20 +288,58 @@ fn probe_remote<'a>(
     machine::probe(prefix, &programs, &bench.scratch.site()).map(Some)
 }
 
-/// Finds the load that the open loops offer: one closed-loop visit of the reference. `false` when it was interrupted.
-fn calibrate(setup: &mut Setup, cells: &Cells, bench: &Bench) -> Result<bool> {
-    if setup.workloads.iter().all(|workload| workload.arrivals == Arrivals::Closed) {
-        return Ok(true);
+/// Compares what the cells deliver, where all have to deliver the same, and leaves out those that do not, with the reason.
+/// `false` when it was interrupted.
+fn compare_deliveries(setup: &mut Setup, cells: &Cells, bench: &Bench) -> Result<bool> {
+    let mut different = Vec::new();
+    let is_compared = |cell: &Cell| matches!(cell.role, Role::Ours | Role::Peer);
+    for (cell, workload) in setup.selected().filter(|(cell, workload)| {
+        is_compared(cell)
+            && cells.subject.compares_deliveries(workload)
+            && setup.why_not(&cell.id, &workload.name).is_none()
+    }) {
+        match bench.check(cells, cell, workload) {
+            Ok(Some(())) => {}
+            Ok(None) => return Ok(false),
+            Err(_) if bench.interrupts.are_pending() => return Ok(false),
+            Err(error) if cell.id == setup.reference => {
+                return Err(error.context(format!("{} under {}", cell.id, workload.name)));
+            }
+            Err(error) => {
+                let (cell, workload) = (cell.id.clone(), workload.name.clone());
+                eprintln!("note: {cell} is left out under {workload}: {error:#}");
+                different.push(NotRun { cell, workload, reason: format!("{error:#}") });
+            }
+        }
     }
+    setup.not_run.extend(different);
+    Ok(true)
+}
+
+/// Finds the load that the open loops offer: one closed-loop visit of the reference for each capacity that they offer a
+/// fraction of. `false` when it was interrupted.
+fn calibrate(setup: &mut Setup, cells: &Cells, bench: &Bench) -> Result<bool> {
+    let open = setup.workloads.iter().filter(|workload| workload.is_open());
+    let names: BTreeSet<&str> = open.map(|workload| cells.subject.calibration(&workload.name)).collect();
+    for name in names {
+        if !calibrate_with(name, setup, cells, bench)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn calibrate_with(calibration: &str, setup: &mut Setup, cells: &Cells, bench: &Bench) -> Result<bool> {
     let subject = cells.subject;
-    let names = [subject.calibration().to_owned()];
+    let names = [calibration.to_owned()];
     let workloads = subjects::select(subject, &names, &bench.timing, setup.quick);
     let reference = setup.cells.iter().find(|cell| cell.id == setup.reference);
     let (Some(reference), Some(workload)) = (reference, workloads.first()) else { bail!("nothing to calibrate with") };
     let Some(attempt) = bench.visit(cells, reference, workload) else { return Ok(false) };
     match attempt.measured {
         Some(measured) if !attempt.flags.iter().copied().any(Flag::is_fatal) => {
-            subjects::calibrate(subject, &mut setup.workloads, measured.throughput_rps, &bench.timing);
+            let capacity_rps = measured.throughput_rps;
+            subjects::calibrate(subject, &mut setup.workloads, calibration, capacity_rps, &bench.timing);
             Ok(!bench.interrupts.are_pending())
         }
         failed => {

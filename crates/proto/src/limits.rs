@@ -7,8 +7,11 @@ pub struct Limits {
     pub request_bytes_max: usize,
     /// Output held in memory for a peer above which the connection is aborted. Producing stops well before.
     pub output_bytes_max: usize,
-    /// A peer that takes no byte of its pending output for so long is gone.
+    /// A peer that takes less than [`Limits::send_rate_min`] of its pending output for so long is gone.
     pub stall_max: Duration,
+    /// Bytes per second, averaged over [`Limits::stall_max`], that a peer takes at least. One byte in that time is asked
+    /// for in any case.
+    pub send_rate_min: u64,
     /// Age from which the next reply is the last; `None`: a connection may live for ever.
     pub age_max: Option<Duration>,
 }
@@ -19,6 +22,7 @@ impl Default for Limits {
             request_bytes_max: 1 << 20,
             output_bytes_max: 64 << 20,
             stall_max: Duration::from_secs(30),
+            send_rate_min: 500,
             age_max: None,
         }
     }

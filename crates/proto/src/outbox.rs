@@ -110,6 +110,19 @@ impl Outbox {
         self.gate == Gate::Truncated && self.is_idle()
     }
 
+    /// True if segments are with the driver, between [`Outbox::take`] and [`Outbox::recycle`].
+    #[inline]
+    pub fn has_in_flight(&self) -> bool {
+        self.in_flight > 0
+    }
+
+    /// Bytes that have not been sent, of files and pipes, too. What is in flight is not among them. An answer that is
+    /// still to be taken from its promise counts as one byte.
+    pub fn unsent_bytes(&self) -> u64 {
+        let queued: u64 = self.queue.iter().map(Segment::len).sum();
+        queued + self.tail.len() as u64 - self.written as u64
+    }
+
     /// Bytes held in memory, including answers that wait behind an open promise.
     #[inline]
     pub fn held_bytes(&self) -> usize {

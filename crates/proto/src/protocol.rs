@@ -1,11 +1,8 @@
 //! The trait that a server implements.
 
-use std::{
-    os::fd::{AsFd, BorrowedFd},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use crate::Outbox;
+use crate::{Outbox, Peer};
 
 /// One reading of the clocks, taken by a driver once per batch of events.
 #[derive(Clone, Copy, Debug)]
@@ -13,27 +10,6 @@ pub struct Now {
     pub instant: Instant,
     /// Time since the Unix epoch.
     pub unix: Duration,
-}
-
-/// The other end of a new connection. Lazy: a protocol that wants the address asks the socket for it, since a
-/// multishot accept gives none and most protocols do not need it.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer<'a> {
-    socket: BorrowedFd<'a>,
-    /// Which of the server's listening addresses was connected to, counted from 0.
-    pub front_end: usize,
-}
-
-impl<'a> Peer<'a> {
-    pub fn new(socket: BorrowedFd<'a>, front_end: usize) -> Self {
-        Peer { socket, front_end }
-    }
-}
-
-impl AsFd for Peer<'_> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket
-    }
 }
 
 /// Facts that a layer below a protocol has agreed with the peer (TLS).
@@ -100,6 +76,10 @@ pub trait Protocol: Send + Sync + 'static {
     /// soon as it has been read, which is best unless the protocol has memory latency to hide.
     const BATCH: usize = 1;
 
+    /// True for a protocol that is told when its output has left: see [`Protocol::on_sent`]. For others that costs
+    /// nothing.
+    const OBSERVES_OUTPUT: bool = false;
+
     /// True for a protocol that has more to say than the requests at hand: one whose replies are made piece by piece, as
     /// the peer takes them. It is offered a turn, [`Protocol::on_input`] with whatever input is held, perhaps none,
     /// whenever output has been sent and there is room for more. It is also told the end of input
@@ -146,6 +126,13 @@ pub trait Protocol: Send + Sync + 'static {
     fn on_deadline(&self, conn: &mut Self::Conn, now: Now, out: &mut Outbox) -> Flow {
         let _ = (conn, now, out);
         Flow::Abort
+    }
+
+    /// Notes that the kernel has taken output; what it has not is [`Outbox::unsent_bytes`]. Called only where
+    /// [`Protocol::OBSERVES_OUTPUT`] says so, and only while nothing is in flight. `clock` reads the present time, which
+    /// is later than that of the batch.
+    fn on_sent(&self, conn: &mut Self::Conn, out: &Outbox, clock: fn() -> Now) {
+        let _ = (conn, out, clock);
     }
 
     /// Notes that the connection has reached its greatest age ([`crate::Limits::age_max`]): the next reply is the last,

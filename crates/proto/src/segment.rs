@@ -39,6 +39,17 @@ impl Segment {
         }
     }
 
+    /// Bytes that are to be sent; one for an answer that is still awaited.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Owned(bytes) => bytes.len() as u64,
+            Self::Shared(bytes) | Self::Mapped(bytes) => bytes.len() as u64,
+            Self::File(region) => region.len,
+            Self::Pipe(region) => region.len,
+            Self::Deferred(_) => 1,
+        }
+    }
+
     /// Bytes of ours that this holds in memory; a file, a pipe or a mapping costs nothing to hold.
     #[inline]
     pub(crate) fn held_bytes(&self) -> usize {

@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{BatchEntry, Flow, Limits, Now, Outbox, Peer, Protocol, Secured, Step, inbox::Inbox};
+use crate::{
+    BatchEntry, Flow, Limits, Now, Outbox, Peer, Protocol, Secured, Step, Uptake, inbox::Inbox, stall::StallCheck,
+};
 
 /// Time that a peer may go on sending after the last output.
 const LINGER_MAX: Duration = Duration::from_secs(2);
@@ -57,10 +59,14 @@ pub struct Session<P: Protocol> {
     /// A protocol with [`Protocol::STREAMS`] has been told so.
     is_end_told: bool,
     quiet_since: Instant,
+    /// The last time that input arrived.
+    heard_at: Instant,
     /// Time of the greatest age.
     retire_at: Option<Instant>,
     /// It has come: the next reply is the last.
     is_retiring: bool,
+    /// The last look at what the peer takes.
+    stall: Option<Box<StallCheck>>,
     limits: Limits,
 }
 
@@ -74,8 +80,10 @@ impl<P: Protocol> Session<P> {
             is_ended: false,
             is_end_told: false,
             quiet_since: now.instant,
+            heard_at: now.instant,
             retire_at: limits.age_max.and_then(|age| now.instant.checked_add(age)),
             is_retiring: false,
+            stall: None,
             limits,
         }
     }
@@ -116,6 +124,11 @@ impl<P: Protocol> Session<P> {
     #[inline]
     pub fn is_aborted(&self) -> bool {
         self.phase == Phase::Aborted
+    }
+
+    /// True if the output ends before its end: the peer must not take what it has for the whole.
+    pub fn is_cut_off(&mut self) -> bool {
+        self.is_aborted() && !self.outbox.is_idle()
     }
 
     /// True if the output has been sent and it matters whether the peer has it: a driver that can tell calls
@@ -170,13 +183,13 @@ impl<P: Protocol> Session<P> {
     }
 
     pub fn received(&mut self, n: usize, now: Now) {
-        self.quiet_since = now.instant;
+        self.hear(now);
         self.inbox.received(n);
     }
 
     /// Copies `lent` bytes behind the held ones; [`Session::resume`] follows, here or on another thread.
     pub fn hold(&mut self, lent: &[u8], now: Now) {
-        self.quiet_since = now.instant;
+        self.hear(now);
         self.inbox.extend(lent, 0, 0);
     }
 
@@ -187,7 +200,7 @@ impl<P: Protocol> Session<P> {
             self.hold(data, now);
             return self.resume(protocol, now);
         }
-        self.quiet_since = now.instant;
+        self.hear(now);
         let step = match self.can_take_input() {
             true => protocol.on_input(&mut self.conn, data, now, &mut self.outbox),
             false => Step::open(0),
@@ -235,7 +248,7 @@ impl<P: Protocol> Session<P> {
 
     /// Returns this session's share of a batch: held input and `lent` bytes behind it. [`Session::finish`] follows.
     pub(crate) fn batch_entry<'a>(&'a mut self, lent: &'a [u8], now: Now) -> Option<BatchEntry<'a, P::Conn>> {
-        self.quiet_since = now.instant;
+        self.hear(now);
         let accepts = self.can_take_input();
         let input = match self.inbox.is_empty() {
             true => lent,
@@ -250,6 +263,11 @@ impl<P: Protocol> Session<P> {
             out: &mut self.outbox,
             step: Step::open(0),
         })
+    }
+
+    #[inline]
+    fn hear(&mut self, now: Now) {
+        (self.quiet_since, self.heard_at) = (now.instant, now.instant);
     }
 
     /// True if the protocol is still to be told that no more input will come.
@@ -276,17 +294,20 @@ impl<P: Protocol> Session<P> {
         self.follow(step.flow);
         match self.phase {
             Phase::Open if self.outbox.held_bytes() > self.limits.output_bytes_max => self.phase = Phase::Aborted,
-            // A request larger than we are willing to hold, unless it only waits for the answer to another.
-            Phase::Open if self.inbox.len() >= self.limits.request_bytes_max && !self.outbox.is_full() => {
-                if !self.outbox.has_pending_replies() {
-                    self.phase = Phase::Closing(CloseMode::Linger);
-                }
+            // A request larger than we are willing to hold.
+            Phase::Open if self.inbox.len() >= self.limits.request_bytes_max && !self.is_held_up() => {
+                self.phase = Phase::Closing(CloseMode::Linger);
             }
             Phase::Open if self.is_retiring => self.retire_after_reply(protocol),
             Phase::Open => {}
             Phase::Closing(_) | Phase::Aborted => self.inbox.clear(),
             Phase::Lingering { .. } => self.discard(),
         }
+    }
+
+    /// True if there are requests that may be read later: there is no room for their replies, or they wait for one.
+    fn is_held_up(&self) -> bool {
+        self.outbox.is_full() || self.outbox.has_pending_replies()
     }
 
     fn follow(&mut self, flow: Flow) {
@@ -328,6 +349,15 @@ impl<P: Protocol> Session<P> {
         self.quiet_since = now.instant;
     }
 
+    /// Tells a protocol that wants to know ([`Protocol::OBSERVES_OUTPUT`]) that output has been sent. Drivers call it
+    /// after a write, and after they have given back what they took.
+    #[inline]
+    pub fn report_sent(&mut self, protocol: &P, clock: fn() -> Now) {
+        if P::OBSERVES_OUTPUT && !self.outbox.has_in_flight() {
+            protocol.on_sent(&mut self.conn, &self.outbox, clock);
+        }
+    }
+
     /// Returns the time at which [`Session::tick`] has something to do. It may move later without notice; drivers look
     /// again when it comes.
     #[inline]
@@ -337,7 +367,10 @@ impl<P: Protocol> Session<P> {
         }
         if !self.outbox.is_idle() {
             let limit = self.limits.stall_max;
-            let stall = self.quiet_since + if self.is_blocked_on_reply() { limit / STALL_PARTS } else { limit };
+            let stall = match self.is_blocked_on_reply() {
+                true => self.quiet_since + limit / STALL_PARTS,
+                false => StallCheck::next(self.stall.as_deref(), self.heard_at, limit),
+            };
             return Some(self.retire_at.filter(|_| !self.is_retiring).map_or(stall, |at| at.min(stall)));
         }
         let retire = if self.is_retiring { Some(self.quiet_since + RETIRE_AFTER) } else { self.retire_at };
@@ -346,8 +379,9 @@ impl<P: Protocol> Session<P> {
         trim.into_iter().chain(protocol).chain(retire).min()
     }
 
-    /// Does whatever is due at `now`.
-    pub fn tick(&mut self, protocol: &P, now: Now) {
+    /// Does whatever is due at `now`. `uptake` asks the socket what the peer has taken; it is called only where output
+    /// has been pending for a while.
+    pub fn tick(&mut self, protocol: &P, now: Now, uptake: impl FnOnce() -> Uptake) {
         if self.is_past_age(now) {
             self.is_retiring = true;
             protocol.retire(&mut self.conn);
@@ -357,9 +391,14 @@ impl<P: Protocol> Session<P> {
         }
         if self.is_blocked_on_reply() {
             self.quiet_since = now.instant;
+            self.stall = None; // What it takes from here on is another matter.
             return;
         }
-        if self.phase != Phase::Open || !self.outbox.is_idle() {
+        let is_lingering = matches!(self.phase, Phase::Lingering { .. });
+        if !is_lingering && !self.outbox.is_idle() {
+            return self.check_stall(now, uptake());
+        }
+        if self.phase != Phase::Open {
             self.phase = Phase::Aborted;
             return;
         }
@@ -375,6 +414,16 @@ impl<P: Protocol> Session<P> {
             let flow = protocol.on_deadline(&mut self.conn, now, &mut self.outbox);
             self.follow(flow);
         }
+    }
+
+    /// Aborts a connection whose peer takes too little.
+    fn check_stall(&mut self, now: Now, uptake: Uptake) {
+        let Limits { stall_max, send_rate_min, .. } = self.limits;
+        let check = StallCheck::new(self.heard_at, now.instant, uptake);
+        if check.is_stalled(self.stall.as_deref(), stall_max, send_rate_min) {
+            self.phase = Phase::Aborted;
+        }
+        self.stall = Some(Box::new(check));
     }
 
     /// True if [`Session::tick`] has to note the connection's age: a driver that waits for input with a timeout asks
@@ -402,6 +451,8 @@ impl<P: Protocol> Session<P> {
     }
 }
 
+#[cfg(test)]
+mod stall_tests;
 #[cfg(test)]
 mod stream_tests;
 #[cfg(test)]

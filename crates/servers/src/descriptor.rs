@@ -25,7 +25,7 @@ pub struct Server {
     /// Cells of other servers beside ours, by id: `nginx/sendfile-on`, or the name of a server of this workspace.
     #[serde(default)]
     pub peers: Vec<String>,
-    /// Closed loop whose throughput is the capacity that open loops are a fraction of.
+    /// Closed loop whose throughput is the capacity that open loops are a fraction of, unless they name another.
     pub calibration: String,
     /// Sentences about all workloads that are not in their titles.
     pub note: Option<String>,
@@ -103,6 +103,16 @@ pub struct Workload {
     pub pipeline: u32,
     #[serde(default)]
     pub arrivals: Arrivals,
+    /// Closed loop that finds the capacity for this open one.
+    pub calibration: Option<String>,
+    /// Fraction of the capacity that is offered; absent: half of it.
+    pub fraction: Option<f64>,
+    /// Peers that are asked, by id; absent: all of the server.
+    pub peers: Option<Vec<String>>,
+    /// True if the files of a generated web site are asked for in turn, as a browser that decompresses asks for them; of
+    /// load kind `http`.
+    #[serde(default)]
+    pub web_site: bool,
     /// True if a quick run has it.
     #[serde(default)]
     pub quick: bool,
@@ -268,9 +278,15 @@ impl Server {
             }
         }
         let is_known = |name: &str| self.workload(name).is_some();
-        match self.workload(&self.calibration) {
-            Some(workload) if workload.arrivals == Arrivals::Closed => {}
-            _ => return Err(format!("calibration: `{}` is no closed loop of this server", self.calibration)),
+        for name in self.workloads.iter().map(|workload| self.calibration_of(workload)) {
+            match self.workload(name) {
+                Some(workload) if workload.arrivals == Arrivals::Closed => {}
+                _ => return Err(format!("calibration: `{name}` is no closed loop of this server")),
+            }
+        }
+        let named = self.workloads.iter().filter_map(|workload| workload.peers.as_ref()).flatten();
+        if let Some(unknown) = named.into_iter().find(|id| !self.peers.contains(id)) {
+            return Err(format!("workloads: `{unknown}` is no peer of this server"));
         }
         if let Some(name) = self.smoke.workloads.iter().find(|name| !is_known(name)) {
             return Err(format!("smoke: no workload `{name}`"));
@@ -281,6 +297,11 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Returns the closed loop whose throughput an open one offers a fraction of.
+    pub fn calibration_of<'a>(&'a self, workload: &'a Workload) -> &'a str {
+        workload.calibration.as_ref().unwrap_or(&self.calibration)
     }
 
     /// Returns the set of documents that a workload names.

@@ -1,4 +1,4 @@
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
@@ -11,9 +11,6 @@ use sys::{
 
 use crate::values;
 
-/// Descriptors kept for everything that is not a connection: files, pipes, listeners, event queues.
-const DESCRIPTORS_KEPT: u64 = 512;
-
 /// The flags of every server process, whatever it serves and by whatever means.
 #[derive(Args, Clone, Debug)]
 pub struct ShellArgs {
@@ -24,6 +21,18 @@ pub struct ShellArgs {
     /// Serve /metrics (Prometheus), /healthz and /readyz over HTTP here; off by default
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<Address>,
+
+    /// Configuration file in TOML: each flag is a key, and the command line goes before it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Check the configuration and what it names, and exit: 0, or 2 with what is wrong
+    #[arg(long)]
+    pub check_config: bool,
+
+    /// Print the configuration in use as a file, with the origin of each value, and exit
+    #[arg(long)]
+    pub print_config: bool,
 
     /// Print every choice of back end, and exit
     #[arg(long)]
@@ -37,7 +46,7 @@ pub struct ShellArgs {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log: Log,
 
-    /// After SIGTERM or SIGINT, what is in flight has this long to finish
+    /// After SIGTERM, SIGINT or SIGQUIT, what is in flight has this long to finish
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
     pub drain_timeout: Duration,
 }
@@ -84,9 +93,13 @@ pub struct ServiceArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::positive_duration)]
     pub request_timeout: Duration,
 
-    /// A peer that takes no byte of its answer for this long is cut off
+    /// A peer that takes too little of its answer for this long is cut off; see --min-send-rate
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::positive_duration)]
     pub stall_timeout: Duration,
+
+    /// Bytes per second that a peer takes at least, averaged over --stall-timeout, while nothing more can be sent
+    #[arg(long, value_name = "RATE", default_value = "500B/s", value_parser = values::rate)]
+    pub min_send_rate: ByteSize,
 
     /// From this age the next reply of a connection is the last; 0: no limit
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
@@ -141,6 +154,7 @@ impl ServiceArgs {
             request_bytes_max: usize::try_from(self.max_request_size.as_u64()).unwrap_or(usize::MAX),
             output_bytes_max: usize::try_from(self.max_output_buffer.as_u64()).unwrap_or(usize::MAX),
             stall_max: self.stall_timeout,
+            send_rate_min: self.min_send_rate.as_u64(),
             age_max: Some(self.max_connection_age).filter(|age| !age.is_zero()),
         }
     }
@@ -155,13 +169,6 @@ impl ServiceArgs {
 
     pub(crate) fn workers(&self, driver: DriverKind) -> usize {
         self.workers.or_else(|| driver.descriptor().default_workers.count()).unwrap_or(1)
-    }
-
-    /// The limit of connections, given how many files may be open and how many of them the server keeps for itself.
-    pub(crate) fn connections_max(&self, open_files: u64, kept: u64) -> usize {
-        let possible = open_files.saturating_sub(kept).saturating_sub(DESCRIPTORS_KEPT);
-        let possible = usize::try_from(possible).unwrap_or(usize::MAX).max(1);
-        self.max_connections.unwrap_or(possible)
     }
 }
 

@@ -1,11 +1,18 @@
 //! The command line of a server.
 
-use std::env;
+use std::{env, process};
 
-use clap::{Arg, Command, error::ErrorKind};
+use clap::{Arg, ArgMatches, Command, error::ErrorKind};
 use sys::listen::Address;
 
-use crate::{Dimension, Invalid, ServiceArgs, ShellArgs, backends, usage};
+use crate::{
+    DescriptorDemand, Dimension, Invalid, ServiceArgs, ShellArgs, backends,
+    config::{CommandLine, LoadError, Loaded},
+    output, usage,
+};
+
+/// Exit status of bad usage.
+pub(crate) const USAGE: i32 = 2;
 
 /// The command line of a server on the I/O drivers.
 pub trait Cli: clap::Parser {
@@ -56,16 +63,46 @@ pub trait Cli: clap::Parser {
         Vec::new()
     }
 
-    /// Descriptors that the server itself may come to hold; where the limit of connections follows from that of open
-    /// files, these are kept back.
-    fn descriptors_kept(&self) -> u64 {
-        0
+    /// Descriptors that the server would keep beside its connections; [`crate::Host::cache_descriptors`] and
+    /// [`crate::Host::scratch_pipes_max`] say what it may.
+    fn descriptors(&self) -> DescriptorDemand {
+        DescriptorDemand::default()
     }
 
     /// Address of the metrics when no `--metrics` is given; `None`: they are not served.
     fn default_metrics(&self) -> Option<String> {
         None
     }
+
+    /// See [`Program::host_command`].
+    fn host_command() -> Option<Command> {
+        None
+    }
+
+    /// See [`Program::set_hosts`].
+    ///
+    /// # Errors
+    /// See [`HostProblem`].
+    fn set_hosts(&mut self, hosts: &[ArgMatches]) -> Result<(), HostProblem> {
+        let _ = hosts;
+        Ok(())
+    }
+
+    /// See [`Program::check_start`].
+    ///
+    /// # Errors
+    /// The server could not start.
+    fn check_start(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+/// Error in a `[[host]]` table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostProblem {
+    /// Number of the table, counted from 0.
+    pub host: usize,
+    pub what: String,
 }
 
 /// Command line of any server process; a [`Cli`] is one as well.
@@ -102,6 +139,29 @@ pub trait Program: clap::Parser {
     fn default_metrics(&self) -> Option<String> {
         None
     }
+
+    /// Returns the command whose flags are the keys of the configuration file's `[[host]]` tables; `None`: it has none.
+    /// What they share with the program's own flags is read again at a reload; all else needs a restart.
+    fn host_command() -> Option<Command> {
+        None
+    }
+
+    /// Takes over the `[[host]]` tables, each parsed by [`Program::host_command`].
+    ///
+    /// # Errors
+    /// See [`HostProblem`].
+    fn set_hosts(&mut self, hosts: &[ArgMatches]) -> Result<(), HostProblem> {
+        let _ = hosts;
+        Ok(())
+    }
+
+    /// Opens and reads all that the start would, and lets it go: for `--check-config`.
+    ///
+    /// # Errors
+    /// The server could not start.
+    fn check_start(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
 }
 
 impl<C: Cli> Program for C {
@@ -131,24 +191,43 @@ impl<C: Cli> Program for C {
     fn default_metrics(&self) -> Option<String> {
         Cli::default_metrics(self)
     }
+
+    fn host_command() -> Option<Command> {
+        <C as Cli>::host_command()
+    }
+
+    fn set_hosts(&mut self, hosts: &[ArgMatches]) -> Result<(), HostProblem> {
+        Cli::set_hosts(self, hosts)
+    }
+
+    fn check_start(&self) -> anyhow::Result<()> {
+        Cli::check_start(self)
+    }
 }
 
-/// Parses the command line; every flag also reads an environment variable named after the server and the flag, like
-/// `HTTP_SERVER_LISTEN`.
-pub(crate) fn parse<C: Program>() -> C {
-    let mut command = command::<C>(|variable| env::var_os(variable).is_some());
-    let arguments: Vec<_> = env::args_os().collect();
-    let matches = command.try_get_matches_from_mut(&arguments);
-    let matches = matches.and_then(|mut matches| C::from_arg_matches_mut(&mut matches));
-    let cli = matches.unwrap_or_else(|error| usage::explain(error, &command, &arguments).exit());
-    if let Err(why) = cli.check() {
-        C::command().error(ErrorKind::ArgumentConflict, why).exit();
+/// Parses the command line and the configuration file; every flag also reads an environment variable named after the
+/// server and the flag, like `HTTP_SERVER_LISTEN`.
+pub(crate) fn parse<C: Program>() -> (CommandLine, Loaded<C>) {
+    let command = command::<C>(|variable| env::var_os(variable).is_some());
+    let line = CommandLine { command, arguments: env::args_os().collect() };
+    match line.load::<C>() {
+        Ok(loaded) => (line, loaded),
+        Err(LoadError::Usage(error)) => {
+            // Only a command that is built can name its arguments.
+            let mut command = line.command;
+            command.build();
+            usage::explain(error, &command, &line.arguments).exit()
+        }
+        Err(LoadError::Check(why)) => C::command().error(ErrorKind::ArgumentConflict, why).exit(),
+        Err(error @ (LoadError::Unreadable(..) | LoadError::Invalid(..))) => {
+            error.to_string().lines().for_each(|line| output::to_stderr(format_args!("error: {line}")));
+            process::exit(USAGE)
+        }
     }
-    cli
 }
 
 /// The command with the defaults of this server and its environment, in which `is_set` says what there is.
-fn command<C: Program>(is_set: impl Fn(&str) -> bool) -> Command {
+pub(crate) fn command<C: Program>(is_set: impl Fn(&str) -> bool) -> Command {
     let prefix = C::NAME.replace('-', "_").to_uppercase();
     let command = C::command();
     let letters = C::LETTERS.iter().map(|(flag, _)| flag);

@@ -9,6 +9,8 @@ use std::{
 const OWNED: usize = 48;
 /// Stripes that all later threads are dealt to in turn.
 const SHARED: usize = 16;
+/// Number of stripes.
+pub(crate) const STRIPES: usize = OWNED + SHARED;
 
 /// Two cache lines, since processors fetch them in pairs.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ thread_local! {
 
 /// The number of this thread, and with it of its stripe.
 #[inline]
-fn my_stripe() -> usize {
+pub(crate) fn my_stripe() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     STRIPE.with(|stripe| {
         if stripe.get() == usize::MAX {
@@ -38,7 +40,7 @@ fn my_stripe() -> usize {
 
 impl<const N: usize> Default for Counters<N> {
     fn default() -> Self {
-        Self((0..OWNED + SHARED).map(|_| Stripe([const { AtomicU64::new(0) }; N])).collect())
+        Self((0..STRIPES).map(|_| Stripe([const { AtomicU64::new(0) }; N])).collect())
     }
 }
 

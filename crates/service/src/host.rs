@@ -8,7 +8,8 @@ use proto::{Limits, Protocol};
 use sys::{listen::Address, registered::Region};
 
 use crate::{
-    Cli, DriverChoice, ServiceArgs, Shell, Timeouts,
+    Cli, DriverChoice, LineTarget, LineWriter, OpenLinesError, ServiceArgs, Shell, Timeouts,
+    descriptors::{self, DescriptorShares},
     metrics::{Connections, Registry},
     output,
     stopping::{Stop, socket_files},
@@ -22,6 +23,7 @@ pub struct Host {
     listen_front_ends: usize,
     driver: DriverKind,
     config: Config,
+    shares: DescriptorShares,
 }
 
 impl Host {
@@ -34,10 +36,14 @@ impl Host {
         let listen_front_ends = addresses.len();
         addresses.extend(cli.more_addresses());
         let driver = choose(args.driver)?;
+        let threads = args.threads();
+        let shares = divide_descriptors(cli, &args, threads, addresses.len());
         let config = Config {
-            threads: args.threads(),
+            threads,
             workers: args.workers(driver),
-            connections_max: args.connections_max(open_files(args.max_connections), cli.descriptors_kept()),
+            connections_max: args
+                .max_connections
+                .unwrap_or_else(|| usize::try_from(shares.connections).unwrap_or(usize::MAX)),
             limits: args.limits(),
             pin: args.shell.pin.clone(),
             statistics: Statistics::default(),
@@ -49,7 +55,7 @@ impl Host {
             statistics: config.statistics.clone(),
             served_max: has_one_each.then_some(config.workers),
         }));
-        Ok(Self { args, shell, addresses, listen_front_ends, driver, config })
+        Ok(Self { args, shell, addresses, listen_front_ends, driver, config, shares })
     }
 
     pub fn timeouts(&self) -> Timeouts {
@@ -69,6 +75,17 @@ impl Host {
     /// Connections above this are refused.
     pub fn connections_max(&self) -> usize {
         self.config.connections_max
+    }
+
+    /// Files and pipe ends that a cache may keep open: as many as [`Cli::descriptors`] asks for, or its share of the
+    /// limit of open files.
+    pub fn cache_descriptors(&self) -> u64 {
+        self.shares.cache
+    }
+
+    /// The same for scratch pipes.
+    pub fn scratch_pipes_max(&self) -> usize {
+        usize::try_from(self.shares.pipes).unwrap_or(usize::MAX)
     }
 
     /// Event loops or runtime threads.
@@ -114,6 +131,19 @@ impl Host {
         self.shell.registry()
     }
 
+    /// True if metrics are served.
+    pub fn serves_metrics(&self) -> bool {
+        self.shell.serves_metrics()
+    }
+
+    /// See [`Shell::open_lines`].
+    ///
+    /// # Errors
+    /// The file cannot be opened, or no thread be started.
+    pub fn open_lines(&mut self, id: &'static str, target: &LineTarget) -> Result<LineWriter, OpenLinesError> {
+        self.shell.open_lines(id, target)
+    }
+
     /// Number of addresses that are `--listen` ones, or their defaults. [`proto::Peer::front_end`] counts these from
     /// 0, and behind them those of [`Cli::more_addresses`].
     pub fn listen_front_ends(&self) -> usize {
@@ -143,6 +173,25 @@ impl Host {
     /// asked twice is waiting. It may run while what [`Host::at_end`] does has begun.
     pub fn at_once(&mut self, last: impl FnOnce() + Send + 'static) {
         self.shell.at_once(last);
+    }
+
+    /// Does something at each SIGHUP, such as reading a configuration again: on a thread of its own, one run at a time,
+    /// and not during a drain. Hooks run in the order of their registration. An error is logged; the server goes on as
+    /// it was.
+    pub fn on_reload(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
+        self.shell.on_reload(hook);
+    }
+
+    /// Does something at each SIGUSR1: opening log files again that have been moved away. Otherwise like
+    /// [`Host::on_reload`], but during a drain, too.
+    pub fn on_reopen(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
+        self.shell.on_reopen(hook);
+    }
+
+    /// Has SIGHUP read the configuration again. `apply` is given what it says now, if it is valid, and takes over what
+    /// can change while the server runs. Where either fails, the old configuration stays, and the log says why.
+    pub fn reload_with<C: Cli + 'static>(&mut self, apply: impl FnMut(C) -> anyhow::Result<()> + Send + 'static) {
+        self.shell.reload_with(apply);
     }
 
     /// Serves until a signal or a [`Stop`] drains the server and the last connection has closed; then it returns. It
@@ -203,11 +252,16 @@ fn reason(driver: DriverKind, refusals: &[String]) -> String {
     }
 }
 
-/// Raises the limit of open files and says when it is too low for what was asked for.
-fn open_files(connections_max: Option<usize>) -> u64 {
-    let open_files = sys::limits::raise_open_files();
-    if connections_max.is_some_and(|max| max as u64 >= open_files) {
-        tracing::warn!("--max-connections is above the limit of open files, {open_files}");
-    }
-    open_files
+/// Raises the limit of open files, divides it, and says where it is too low for what was asked for.
+fn divide_descriptors<C: Cli>(cli: &C, args: &ServiceArgs, threads: usize, addresses: usize) -> DescriptorShares {
+    let process = descriptors::Process {
+        open_files: sys::limits::raise_open_files(),
+        threads: threads as u64,
+        addresses: addresses as u64,
+        connections_max: args.max_connections.map(|max| max as u64),
+    };
+    let demand = cli.descriptors();
+    let shares = DescriptorShares::divide(&process, &demand);
+    shares.report(&process, &demand);
+    shares
 }

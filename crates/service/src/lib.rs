@@ -10,30 +10,46 @@ mod args;
 mod backends;
 mod budget;
 mod cli;
+pub mod config;
 mod counters;
+mod departures;
+mod descriptors;
+mod histogram;
+mod hooks;
 mod host;
+mod json_line;
+mod line_writer;
 mod logging;
 mod metrics;
 mod output;
 mod shell;
 mod stopping;
+mod timestamp;
 mod usage;
 mod values;
 
 use std::process::ExitCode;
 
+use config::{CommandLine, Loaded};
+
 pub use args::{DriverChoice, Format, Log, ServiceArgs, ShellArgs, Timeouts};
 pub use backends::{Choice, Dimension, Invalid, choice_name};
 pub use budget::{Budget, Reservation};
-pub use cli::{Cli, Program};
+pub use cli::{Cli, HostProblem, Program};
 pub use counters::Counters;
+pub use departures::Departures;
+pub use descriptors::DescriptorDemand;
 pub use drivers::{Counts, ScratchPipes, Statistics};
+pub use histogram::Histogram;
 pub use host::Host;
+pub use json_line::JsonLine;
+pub use line_writer::{LineTarget, LineWriter, OpenLinesError};
 pub use metrics::{Registry, gauge, total};
 pub use output::advise;
 pub use shell::Shell;
 pub use stopping::{OnDrain, Stop};
-pub use values::{duration, positive_size, size};
+pub use timestamp::Timestamp;
+pub use values::{duration, on_or_off, positive_size, size};
 
 /// Runs a server from its command line to its exit status: 0 after a drain, 2 for bad usage, 1 for anything else.
 pub fn main<C: Cli>(serve: impl FnOnce(C, Host) -> anyhow::Result<()>) -> ExitCode {
@@ -49,8 +65,11 @@ fn launch<P: Program, H>(
     host: impl FnOnce(&P, Shell) -> anyhow::Result<H>,
     serve: impl FnOnce(P, H) -> anyhow::Result<()>,
 ) -> ExitCode {
-    let program = cli::parse::<P>();
-    match run(program, host, serve) {
+    let (line, loaded) = cli::parse::<P>();
+    if let Some(status) = answer(&loaded) {
+        return status;
+    }
+    match run(line, loaded, host, serve) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::to_stderr(format_args!("error: {}", output::chain(&error)));
@@ -59,8 +78,27 @@ fn launch<P: Program, H>(
     }
 }
 
+/// Answers what the command line asks instead of serving.
+fn answer<P: Program>(Loaded { program, effective }: &Loaded<P>) -> Option<ExitCode> {
+    let shell = program.shell();
+    if shell.check_config
+        && let Err(error) = program.check_start()
+    {
+        output::to_stderr(format_args!("error: {}", output::chain(&error)));
+        return Some(ExitCode::from(cli::USAGE as u8));
+    }
+    if shell.print_config {
+        output::announce(format_args!("{}", effective.to_toml(P::NAME).trim_end()));
+    } else if shell.check_config {
+        let checked = effective.file.as_ref().map_or_else(|| "flags".into(), |file| file.to_string_lossy());
+        output::announce(format_args!("{checked}: ok"));
+    }
+    (shell.check_config || shell.print_config).then_some(ExitCode::SUCCESS)
+}
+
 fn run<P: Program, H>(
-    program: P,
+    line: CommandLine,
+    Loaded { program, effective }: Loaded<P>,
     host: impl FnOnce(&P, Shell) -> anyhow::Result<H>,
     serve: impl FnOnce(P, H) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
@@ -68,6 +106,8 @@ fn run<P: Program, H>(
         return backends::print::<P>(program.shell().format);
     }
     logging::start(program.shell().log)?;
-    let host = host(&program, Shell::new(&program)?)?;
+    let mut shell = Shell::new(&program)?;
+    shell.set_configuration(line, effective);
+    let host = host(&program, shell)?;
     serve(program, host)
 }

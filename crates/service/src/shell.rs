@@ -3,26 +3,35 @@
 use std::{fmt, path::PathBuf, sync::mpsc, time::Duration};
 
 use anyhow::Context;
-use sys::{listen::Address, signals::StopSignals};
+use sys::{listen::Address, signals::ServerSignals};
 
 use crate::{
-    Program, ShellArgs,
+    LineTarget, LineWriter, OpenLinesError, Program, ShellArgs,
+    config::{self, CommandLine, Effective},
+    hooks::SignalHooks,
+    line_writer::LineMetrics,
     metrics::{BoundMetrics, Metrics, Registry},
     output,
     stopping::{AtEnd, AtOnce, Stop, Watch},
 };
 
+/// Time that lines have to be written when a second signal stops the server.
+const PATIENCE_AT_ONCE: Duration = Duration::from_millis(200);
+
 /// A process that is ready to serve something.
 pub struct Shell {
     args: ShellArgs,
     metrics: Option<Address>,
-    signals: StopSignals,
+    signals: ServerSignals,
     registry: Registry,
     stop: Stop,
     /// Hears of it when the server is to stop.
     stopped: mpsc::Receiver<()>,
     at_end: AtEnd,
     at_once: Vec<AtOnce>,
+    hooks: SignalHooks,
+    /// Command line and configuration, with which a reload begins.
+    configuration: Option<(CommandLine, Effective)>,
     /// Sockets' files, which go at the end.
     files: Vec<PathBuf>,
     /// Time between the drain timeout and the end of the process.
@@ -37,7 +46,7 @@ impl Shell {
             None => program.default_metrics().map(|address| address.parse()).transpose().context("metrics")?,
             said => said.clone(),
         };
-        let signals = StopSignals::block().context("cannot block signals")?;
+        let signals = ServerSignals::block().context("cannot block signals")?;
         if let Some(cpus) = &args.pin {
             cpus.pin_to_all().with_context(|| format!("cannot pin to processors {cpus}"))?;
         }
@@ -51,9 +60,24 @@ impl Shell {
             stopped,
             at_end: AtEnd::default(),
             at_once: Vec::new(),
+            hooks: SignalHooks::default(),
+            configuration: None,
             files: Vec::new(),
             margin: Duration::ZERO,
         })
+    }
+
+    pub(crate) fn set_configuration(&mut self, line: CommandLine, effective: Effective) {
+        self.configuration = Some((line, effective));
+    }
+
+    pub(crate) fn reload_with<P: Program + 'static>(
+        &mut self,
+        apply: impl FnMut(P) -> anyhow::Result<()> + Send + 'static,
+    ) {
+        if let Some((line, effective)) = self.configuration.take() {
+            self.on_reload(config::reload(line, effective, apply));
+        }
     }
 
     /// Registry of the server's metrics.
@@ -66,7 +90,7 @@ impl Shell {
         self.stop.clone()
     }
 
-    /// Time that requests in flight have to finish after SIGTERM or SIGINT.
+    /// Time that requests in flight have to finish after a signal to stop.
     pub fn drain_timeout(&self) -> Duration {
         self.args.drain_timeout
     }
@@ -84,6 +108,39 @@ impl Shell {
     /// See [`crate::Host::at_once`].
     pub fn at_once(&mut self, last: impl FnOnce() + Send + 'static) {
         self.at_once.push(Box::new(last));
+    }
+
+    /// See [`crate::Host::on_reload`].
+    pub fn on_reload(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
+        self.hooks.reload.push(Box::new(hook));
+    }
+
+    /// See [`crate::Host::on_reopen`].
+    pub fn on_reopen(&mut self, hook: impl FnMut() -> anyhow::Result<()> + Send + 'static) {
+        self.hooks.reopen.push(Box::new(hook));
+    }
+
+    /// True if metrics are served.
+    pub fn serves_metrics(&self) -> bool {
+        self.metrics.is_some()
+    }
+
+    /// Opens a file of lines, which are counted in the metrics: `id` names them there, as in `access_log`. The end of the
+    /// server waits until the lines are written, for a second at most.
+    ///
+    /// # Errors
+    /// Those of [`LineWriter::start`].
+    pub fn open_lines(&mut self, id: &'static str, target: &LineTarget) -> Result<LineWriter, OpenLinesError> {
+        let writer = LineWriter::start(id, target.clone())?;
+        self.registry.register_collector(Box::new(LineMetrics { id, writer: writer.clone() }));
+        let (at_second_signal, reopened) = (writer.clone(), writer.clone());
+        self.at_end.finish_lines(writer.clone());
+        self.at_once(move || at_second_signal.finish(PATIENCE_AT_ONCE));
+        self.on_reopen(move || {
+            reopened.reopen();
+            Ok(())
+        });
+        Ok(writer)
     }
 
     pub(crate) fn remove_at_end(&mut self, files: Vec<PathBuf>) {
@@ -104,7 +161,7 @@ impl Shell {
     ) -> anyhow::Result<()> {
         let (shutdown, at_end) = (self.stop.shutdown().clone(), self.at_end.clone());
         let drain_timeout = self.args.drain_timeout.saturating_add(self.margin);
-        let watch = Watch::new(self.stop, drain_timeout, self.files, self.at_end, self.at_once);
+        let watch = Watch::new(self.stop, drain_timeout, self.files, self.at_end, self.at_once, self.hooks);
         // Before anything is announced: a port that somebody else has is an error of the start.
         let metrics = self.metrics.as_ref().map(BoundMetrics::bind).transpose()?;
         watch.start(self.signals, self.stopped);

@@ -1,8 +1,8 @@
-//! SIGTERM, SIGINT and what the protocol asks for itself: drain at the first, stop at the second signal, and never
-//! later than the drain timeout.
+//! SIGTERM, SIGINT, SIGQUIT and what the protocol asks for itself: drain at the first, stop at the second signal, and
+//! never later than the drain timeout.
 
 use std::{
-    fmt,
+    fmt, mem,
     path::PathBuf,
     process,
     sync::{Arc, mpsc},
@@ -13,12 +13,21 @@ use std::{
 
 use drivers::{Registration, Shutdown};
 use parking_lot::Mutex;
-use sys::{listen::Address, signals::StopSignals};
+use sys::{
+    listen::Address,
+    signals::{Meaning, ServerSignal, ServerSignals},
+};
 
-use crate::output;
+use crate::{
+    LineWriter,
+    hooks::{RunningHooks, SignalHooks},
+    output,
+};
 
 /// A signal that follows the first one sooner is the same wish: timeout(1) sends it to the process and to its group.
 const REPEAT_MIN: Duration = Duration::from_millis(100);
+/// Time that lines have to be written at the end.
+const LINES_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Stops a server from within: the same drain that SIGTERM begins, with the same timeout and the same exit status, 0.
 #[derive(Clone, Debug)]
@@ -72,6 +81,16 @@ pub(crate) struct AtEnd(Arc<Mutex<End>>);
 struct End {
     last: Option<FinalAction>,
     begun: bool,
+    lines: Vec<LineWriter>,
+}
+
+impl End {
+    /// Does what is to be done last, of which nothing is left then.
+    fn run(last: Option<FinalAction>, lines: Vec<LineWriter>) -> anyhow::Result<()> {
+        let outcome = last.map_or(Ok(()), |last| last());
+        lines.iter().for_each(|lines| lines.finish(LINES_PATIENCE));
+        outcome
+    }
 }
 
 impl AtEnd {
@@ -79,13 +98,18 @@ impl AtEnd {
         self.0.lock().last = Some(Box::new(last));
     }
 
+    /// Waits at the end until the lines are written.
+    pub(crate) fn finish_lines(&self, lines: LineWriter) {
+        self.0.lock().lines.push(lines);
+    }
+
     /// The drain has ended. Never returns when it took too long.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let mut end = self.0.lock();
         end.begun = true;
-        let last = end.last.take();
+        let (last, lines) = (end.last.take(), mem::take(&mut end.lines));
         drop(end); // However long this takes, it is not the drain that does.
-        last.map_or(Ok(()), |last| last())
+        End::run(last, lines)
     }
 
     /// Ends the process after a drain that takes too long, unless the thread that served has begun to.
@@ -95,7 +119,7 @@ impl AtEnd {
             return;
         }
         tracing::warn!("connections still open after the drain timeout of {drain_timeout:?} are cut off");
-        let outcome = end.last.take().map_or(Ok(()), |last| last());
+        let outcome = End::run(end.last.take(), mem::take(&mut end.lines));
         if let Err(error) = &outcome {
             output::to_stderr(format_args!("error: {}", output::chain(error)));
         }
@@ -103,7 +127,7 @@ impl AtEnd {
     }
 }
 
-/// Sees to it that the server ends.
+/// Sees to it that the server ends, and obeys its other signals meanwhile.
 pub(crate) struct Watch {
     stop: Stop,
     drain_timeout: Duration,
@@ -111,6 +135,7 @@ pub(crate) struct Watch {
     files: Vec<PathBuf>,
     at_end: AtEnd,
     at_once: Vec<AtOnce>,
+    hooks: SignalHooks,
 }
 
 impl Watch {
@@ -120,25 +145,27 @@ impl Watch {
         files: Vec<PathBuf>,
         at_end: AtEnd,
         at_once: Vec<AtOnce>,
+        hooks: SignalHooks,
     ) -> Self {
-        Self { stop, drain_timeout, files, at_end, at_once }
+        Self { stop, drain_timeout, files, at_end, at_once, hooks }
     }
 
     /// Waits for signals, and for a drain to take too long, on threads of its own.
-    pub(crate) fn start(self, signals: StopSignals, stopped: mpsc::Receiver<()>) {
-        let Self { stop, drain_timeout, files, at_end, at_once } = self;
+    pub(crate) fn start(self, signals: ServerSignals, stopped: mpsc::Receiver<()>) {
+        let Self { stop, drain_timeout, files, at_end, at_once, hooks } = self;
         let late = files.clone();
         thread::spawn(move || {
             let Ok(()) = stopped.recv() else { return };
             thread::sleep(drain_timeout);
             at_end.run_and_exit(drain_timeout, &late);
         });
+        let running = hooks.start(stop.clone());
         thread::spawn(move || {
-            let Ok(signal) = signals.wait() else { return };
+            let Some(signal) = next_stop(&signals, &running) else { return };
             stop.drain(signal);
             let begun = Instant::now();
             let signal = loop {
-                let Ok(signal) = signals.wait() else { return };
+                let Some(signal) = next_stop(&signals, &running) else { return };
                 if begun.elapsed() >= REPEAT_MIN {
                     break signal;
                 }
@@ -147,6 +174,19 @@ impl Watch {
             at_once.into_iter().for_each(|last| last());
             remove_and_exit(&files, 1);
         });
+    }
+}
+
+/// Waits for a signal to stop, and obeys the others. `None`: there is no waiting for signals.
+fn next_stop(signals: &ServerSignals, hooks: &RunningHooks) -> Option<ServerSignal> {
+    loop {
+        let signal = signals.wait().ok()?;
+        match signal.meaning() {
+            Meaning::Stop => return Some(signal),
+            Meaning::Reload => hooks.reload(signal),
+            Meaning::Reopen => hooks.reopen(signal),
+            Meaning::Nothing => tracing::info!("{signal} ignored: it has no meaning to this server"),
+        }
     }
 }
 

@@ -42,6 +42,11 @@ pub fn positive_size(text: &str) -> Result<ByteSize, String> {
     }
 }
 
+/// Parses an amount per second.
+pub(crate) fn rate(text: &str) -> Result<ByteSize, String> {
+    size(text.strip_suffix("/s").unwrap_or(text)).map_err(|_| "not a rate, like 500, 500B/s or 64KiB/s".to_owned())
+}
+
 /// Parses a size that setsockopt(2) takes: a positive `int`.
 pub(crate) fn buffer_bytes(text: &str) -> Result<usize, String> {
     match i32::try_from(size(text)?.as_u64()) {
@@ -60,6 +65,18 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(0) => Err("must be at least 1".to_owned()),
         Ok(n) => Ok(n),
         Err(_) => Err("not a whole number, like 4".to_owned()),
+    }
+}
+
+/// Parses `on` or `off`.
+///
+/// # Errors
+/// It is neither.
+pub fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("must be on or off".to_owned()),
     }
 }
 
@@ -87,6 +104,16 @@ mod tests {
             assert!(size(bad).unwrap_err().contains("like 4096, 64KiB"), "{bad}");
         }
         assert!(positive_size("0KiB").is_err() && positive_size("1").is_ok());
+    }
+
+    #[test]
+    fn a_rate_is_a_size_per_second() {
+        for (text, bytes) in [("500", 500), ("500B/s", 500), ("64KiB/s", 64 << 10), ("0", 0)] {
+            assert_eq!(rate(text), Ok(ByteSize(bytes)), "{text}");
+        }
+        for bad in ["", "/s", "fast", "5B/min"] {
+            assert!(rate(bad).unwrap_err().contains("like 500, 500B/s"), "{bad}");
+        }
     }
 
     #[test]

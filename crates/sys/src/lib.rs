@@ -1,11 +1,12 @@
 //! Safe wrappers of the Linux calls that the drivers and servers need.
 //!
 //! A leaf: knows no protocol, keeps no policy. `rustix` and `nix` do most of it; the little `unsafe` there is lives in
-//! [`map`], [`memory`], [`mqueue`], [`registered`], [`ring`], [`socket`] and [`transfer`], one call and one reason
+//! [`child`], [`map`], [`memory`], [`mqueue`], [`registered`], [`ring`], [`socket`] and [`transfer`], one call and one reason
 //! each.
 
 pub mod affinity;
 pub mod beneath;
+pub mod child;
 pub mod clock;
 pub mod contents;
 pub mod eventfd;

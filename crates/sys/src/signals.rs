@@ -1,25 +1,63 @@
-//! SIGTERM and SIGINT as something to wait for (sigwait(3)).
+//! Signals to a server as something to wait for (sigwait(3)).
 
-use std::io;
+use std::{fmt, io};
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// From here on SIGTERM and SIGINT are only seen by [`StopSignals::wait`].
-#[derive(Debug)]
-pub struct StopSignals(SigSet);
+/// A signal that a server waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerSignal(Signal);
 
-impl StopSignals {
+/// Meaning of a signal to a server, as nginx has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// SIGTERM, SIGINT, SIGQUIT: drain and end.
+    Stop,
+    /// SIGHUP: read the configuration again.
+    Reload,
+    /// SIGUSR1: open the logs again.
+    Reopen,
+    /// SIGUSR2, SIGALRM: nothing, where the system's default is to kill.
+    Nothing,
+}
+
+const SIGNALS: [(Signal, Meaning); 7] = [
+    (Signal::SIGTERM, Meaning::Stop),
+    (Signal::SIGINT, Meaning::Stop),
+    (Signal::SIGQUIT, Meaning::Stop),
+    (Signal::SIGHUP, Meaning::Reload),
+    (Signal::SIGUSR1, Meaning::Reopen),
+    (Signal::SIGUSR2, Meaning::Nothing),
+    (Signal::SIGALRM, Meaning::Nothing),
+];
+
+impl ServerSignal {
+    pub fn meaning(self) -> Meaning {
+        SIGNALS.iter().find(|(signal, _)| *signal == self.0).map_or(Meaning::Nothing, |(_, meaning)| *meaning)
+    }
+}
+
+impl fmt::Display for ServerSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+/// From here on the signals to a server are only seen by [`ServerSignals::wait`]. Programs that it starts with
+/// `std::process` have their mask cleared.
+#[derive(Debug)]
+pub struct ServerSignals(SigSet);
+
+impl ServerSignals {
     /// Call before any thread is started: threads inherit the mask.
     pub fn block() -> io::Result<Self> {
-        let mut set = SigSet::empty();
-        set.add(Signal::SIGTERM);
-        set.add(Signal::SIGINT);
+        let set = SIGNALS.iter().map(|(signal, _)| *signal).collect::<SigSet>();
         set.thread_block()?;
         Ok(Self(set))
     }
 
-    /// Returns the name of the signal that came.
-    pub fn wait(&self) -> io::Result<&'static str> {
-        Ok(self.0.wait()?.as_str())
+    /// Waits for the next signal.
+    pub fn wait(&self) -> io::Result<ServerSignal> {
+        Ok(ServerSignal(self.0.wait()?))
     }
 }

@@ -12,7 +12,6 @@ use std::{
 use nix::libc;
 use rustix::{
     io::{fcntl_dupfd_cloexec, ioctl_fionread, retry_on_intr},
-    ioctl::{Getter, Opcode, ioctl},
     net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, sockopt},
 };
 
@@ -60,13 +59,58 @@ pub fn shutdown_write(socket: BorrowedFd<'_>) {
 /// Closes our side if the peer has acknowledged every byte that was sent; whether that is so, and nothing that it has
 /// sent is unread. Then the socket can be closed, since whatever a reset might still do comes behind the end.
 pub fn end_if_acknowledged(socket: BorrowedFd<'_>) -> bool {
-    // SAFETY: TIOCOUTQ, which sockets call SIOCOUTQ (tcp(7), unix(7)), writes an int and nothing else.
-    let unacknowledged = unsafe { ioctl(socket, Getter::<{ libc::TIOCOUTQ as Opcode }, libc::c_int>::new()) };
-    if !matches!(unacknowledged, Ok(0)) {
+    if !matches!(pending(&socket), Ok(0)) {
         return false;
     }
     shutdown_write(socket);
     matches!(ioctl_fionread(socket), Ok(0))
+}
+
+/// Bytes that were sent and that the peer has not acknowledged (TCP) or not read (unix, with the kernel's overhead) yet.
+/// Like its siblings below it takes whatever knows a number: it changes nothing, so that the number of another file
+/// gives a wrong answer and nothing worse.
+pub fn pending(socket: &impl AsRawFd) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ, which sockets call SIOCOUTQ (tcp(7), unix(7)), writes an int and nothing else.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) } {
+        0 => Ok(u64::try_from(bytes).unwrap_or(0)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Bytes that the peer has acknowledged since the connection began; `None` where that is not counted: on unix sockets
+/// and old kernels.
+pub fn acknowledged(socket: &impl AsRawFd) -> Option<u64> {
+    /// Place of `tcpi_bytes_acked` in `struct tcp_info` (linux/tcp.h).
+    const AT: usize = 120;
+    let mut info = [0_u8; AT + 8];
+    let mut len = info.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to `info`, and their number to `len`.
+    let outcome = unsafe {
+        let info = info.as_mut_ptr().cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info, &raw mut len)
+    };
+    let bytes = info.last_chunk().filter(|_| outcome == 0 && len as usize == info.len());
+    bytes.map(|bytes| u64::from_ne_bytes(*bytes))
+}
+
+/// Lets the socket end with a reset when it is closed, and what the kernel still has of its output be dropped
+/// (SO_LINGER of socket(7)). To be called with a socket that is the caller's. A unix socket knows no reset.
+pub fn reset_on_close(socket: &impl AsRawFd) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let len = size_of_val(&linger) as libc::socklen_t;
+    // SAFETY: the kernel reads a linger, which is there. A socket that is gone needs no telling.
+    let _ = unsafe {
+        let linger = (&raw const linger).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, linger, len)
+    };
+}
+
+/// True if a write would not wait, or would fail at once.
+pub fn is_writable(socket: &impl AsRawFd) -> bool {
+    let mut wanted = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    // SAFETY: poll(2) writes to one pollfd, which is there.
+    unsafe { libc::poll(&raw mut wanted, 1, 0) == 1 }
 }
 
 /// Reads see what has arrived, then the end of input.
@@ -182,6 +226,28 @@ mod tests {
         // A reset in answer to what comes too late takes nothing.
         let _ = theirs.write_all(b"more");
         assert_eq!(theirs.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn the_kernel_says_what_the_peer_has_taken() {
+        let (mut ours, mut theirs) = pair();
+        let before = acknowledged(&ours).unwrap();
+        ours.write_all(&[0; 1000]).unwrap();
+        theirs.read_exact(&mut [0; 1000]).unwrap();
+        let begin = Instant::now();
+        while acknowledged(&ours).unwrap() - before < 1000 || pending(&ours).unwrap() > 0 {
+            assert!(begin.elapsed() < Duration::from_secs(40), "it is never acknowledged");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.write_all(&[0; 1000]).unwrap();
+        assert!(acknowledged(&ours).is_none() && pending(&ours).unwrap() >= 1000);
+        theirs.read_exact(&mut [0; 1000]).unwrap();
+        assert_eq!(pending(&ours).unwrap(), 0);
+        assert!(is_writable(&ours));
+        ours.set_nonblocking(true).unwrap();
+        while ours.write(&[0; 1 << 16]).is_ok() {}
+        assert!(!is_writable(&ours));
     }
 
     #[test]

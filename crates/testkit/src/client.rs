@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, ErrorKind, Read, Write},
-    net::Shutdown,
+    net::{Shutdown, SocketAddr},
     thread,
     time::Duration,
 };
@@ -67,6 +67,11 @@ impl Client {
 
     pub fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.0.write_all(bytes).context("cannot send")
+    }
+
+    /// Returns the address that the server sees; `None` on a unix socket.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.0.local_addr().ok()?.as_socket()
     }
 
     /// Ends the sending half of the connection.

@@ -39,7 +39,7 @@ pub struct Transcript {
 /// Returns a session for `protocol`, whose peer has no address.
 pub fn session<P: Protocol>(protocol: &P, now: Now) -> Session<P> {
     let stdin = std::io::stdin();
-    Session::new(protocol, Peer::new(stdin.as_fd(), 0), Limits::default(), now)
+    Session::new(protocol, Peer::unknown(stdin.as_fd(), 0), Limits::default(), now)
 }
 
 /// Feeds `input` to a session of `protocol`, in pieces, and returns all its output. The peer does not close.

@@ -84,6 +84,11 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
+    /// Asks it to read its configuration again.
+    pub fn hang_up(self) -> io::Result<()> {
+        self.signal(Signal::HUP)
+    }
+
     /// Stops the process until [`Process::resume`]: all that is sent to it meanwhile is there at once when it goes on.
     pub fn pause(self) -> io::Result<()> {
         self.signal(Signal::STOP)
@@ -103,7 +108,7 @@ impl Process {
         ProcEntry::new(self.0).with_context(|| format!("no process {}", self.0))
     }
 
-    fn signal(self, signal: Signal) -> io::Result<()> {
+    pub fn signal(self, signal: Signal) -> io::Result<()> {
         let pid = Pid::from_raw(self.0).ok_or(io::ErrorKind::NotFound)?;
         Ok(kill_process(pid, signal)?)
     }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Flow, Limits, Now, Outbox, Peer, Protocol, Session, Step};
+use proto::{Flow, Limits, Now, Outbox, Peer, Protocol, Session, Step, Uptake};
 use rustls::{ServerConfig, server::UnbufferedServerConnection};
 
 use crate::{
@@ -185,7 +185,7 @@ impl<P: Protocol> Connection<P> {
         }
         self.last_turn = now.instant;
         if self.phase == Phase::Open && self.inner.is_past_age(now) {
-            self.inner.tick(&layer.inner, now);
+            self.inner.tick(&layer.inner, now, Uptake::all);
         }
     }
 
@@ -210,7 +210,7 @@ impl<P: Protocol> Connection<P> {
             self.queued = 0;
             self.inner.sent(now);
         }
-        self.inner.tick(&layer.inner, now);
+        self.inner.tick(&layer.inner, now, Uptake::all);
         if self.phase == Phase::Open && self.inner.is_aborted() {
             // Idle for too long. Everything has been sent, so that this is an end like any other.
             self.say_goodbye(out);

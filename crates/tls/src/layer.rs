@@ -42,6 +42,7 @@ impl<P: Protocol> Protocol for Tls<P> {
     type Conn = Connection<P>;
 
     const STREAMS: bool = true;
+    const OBSERVES_OUTPUT: bool = P::OBSERVES_OUTPUT;
 
     fn open(&self, peer: Peer<'_>, now: Now) -> Connection<P> {
         let handshake_until = now.instant + self.handshake_max;
@@ -54,6 +55,13 @@ impl<P: Protocol> Protocol for Tls<P> {
 
     fn on_end(&self, conn: &mut Connection<P>, now: Now, out: &mut Outbox) -> Flow {
         conn.end(self, now, out)
+    }
+
+    /// What is encrypted is the inner protocol's no longer: it hears of it when all of that has been sent.
+    fn on_sent(&self, conn: &mut Connection<P>, out: &Outbox, clock: fn() -> Now) {
+        if out.is_idle() {
+            conn.inner.report_sent(&self.inner, clock);
+        }
     }
 
     fn deadline(&self, conn: &Connection<P>, _: Instant) -> Option<Instant> {

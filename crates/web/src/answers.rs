@@ -21,7 +21,7 @@ use crate::{
     cgi::{Addresses, ProgramRequest, program_path},
     listing::{Answer, Key, Page, Reader, View},
     page,
-    responder::{Next, Responder, flow_of, path_of, with_query},
+    responder::{Next, NoFallback, Pause, Responder, flow_of, path_of, with_query},
     upload::{Pending, Upload},
     waiting::{Outcome, Waiting},
 };
@@ -58,9 +58,15 @@ impl<S: Site> Responder<'_, S> {
         head: &[u8],
         part: Part,
         connection: Connection,
-    ) -> Option<Box<Waiting>> {
+    ) -> Option<Pause> {
         let target = match not_found {
-            NotFound::Status(Status::NotFound) if self.send_fallback(path, request, part, connection) => return None,
+            NotFound::Status(Status::NotFound) => match self.send_fallback(path, request, part, connection) {
+                Ok(waited) => return waited.map(Pause::Prepare),
+                Err(NoFallback) => {
+                    self.send_status(Status::NotFound, Some(path), part, connection);
+                    return None;
+                }
+            },
             NotFound::Status(status) => {
                 self.send_status(status, Some(path), part, connection);
                 return None;
@@ -68,9 +74,12 @@ impl<S: Site> Responder<'_, S> {
             NotFound::MovedTo(location) => {
                 RedirectTarget { status: Status::MovedPermanently, location, keeps_query: true }
             }
-            NotFound::Redirect(target) => target,
-            NotFound::Directory(path) => return self.list(path, request, head, part, connection),
-            NotFound::Program(path) => return self.run_program(&path, request, head, Vec::new(), part, connection),
+            NotFound::Redirect(target) => *target,
+            NotFound::Directory(path) => return self.list(path, request, head, part, connection).map(Pause::Wait),
+            NotFound::Program(path) => {
+                let waiting = self.run_program(&path, request, head, Vec::new(), part, connection);
+                return waiting.map(Pause::Wait);
+            }
         };
         let location = match request.target {
             Target::Path { query: Some(query), .. } if target.keeps_query => with_query(&target.location, query),
@@ -220,7 +229,8 @@ impl<S: Site> Responder<'_, S> {
                             waiting.body = body;
                             return Next::Wait(waiting);
                         }
-                        Next::Body(_) | Next::Flow(_) => {}
+                        // Nothing is prepared for a request that cannot be read again.
+                        Next::Body(_) | Next::Flow(_) | Next::Prepare(_) => {}
                     }
                 }
                 Ok(CgiResponse::LocalRedirect(_)) => {

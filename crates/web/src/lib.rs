@@ -6,17 +6,21 @@
 
 #![forbid(unsafe_code)]
 
+mod access_log;
 mod answers;
 mod cgi;
+pub mod codec;
 mod content;
 mod heads;
 mod hosts;
 mod listing;
 mod media;
 mod metrics;
+mod observer;
 mod options;
 mod page;
 pub mod path;
+mod preparation;
 mod ranges;
 mod responder;
 mod server;
@@ -25,22 +29,29 @@ mod site;
 mod statistics;
 mod tree;
 mod upload;
+mod variants;
+mod virtual_hosts;
 mod waiting;
 pub mod workers;
 
+pub use access_log::{AccessLogArgs, AccessLogFormat};
 pub use cgi::{CgiArgs, CgiError, CgiOptions, Programs, stop_programs};
 pub use content::{
     CacheControlRule, Content, ErrorPage, HeaderRule, IndexName, Pattern, Presentation, Redirect, RedirectTarget,
     Rewrite, SitePath, Symlinks,
 };
 pub use file_cache::Lookup;
-pub use heads::Heads;
-pub use hosts::{Hosted, Hosts};
+pub use heads::{Encoding, Heads};
+pub use hosts::{HostArgs, HostName, Hosted, Hosts};
 pub use media::{Charset, MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
+pub use observer::Observer;
 pub use options::HttpOptions;
+pub use preparation::Preparations;
 pub use server::{Conn, WebServer};
-pub use settings::{ContentArgs, Settings, SettingsError, Switch};
+pub use settings::{ContentArgs, ContentCodings, Settings, SettingsError};
 pub use site::{NotFound, Response, Route, Site};
 pub use statistics::Statistics;
-pub use tree::{TreeArgs, curl_command, open, url, warn_of_missing};
+pub use tree::{TreeArgs, curl_command, open, open_variants, url, warn_of_missing};
+pub use variants::{Choice, Found, Siblings, Sources, Variants};
+pub use virtual_hosts::VirtualHosts;

@@ -6,14 +6,27 @@ use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
     metrics::{MetricType, counter::ConstCounter},
+    registry::Unit,
 };
 use service::total;
 
-use crate::{Site, WebServer};
+use crate::{Observer, Site, WebServer};
 
 /// Collects [`WebServer::statistics`].
 #[derive(Debug)]
 pub struct RequestMetrics<S>(pub Arc<WebServer<S>>);
+
+fn encode_observer(observer: &Observer, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    if let Some(durations) = observer.durations() {
+        let help = "Time from the first byte of a request to the last byte of its response, by class of status";
+        let mut family =
+            encoder.encode_descriptor("request_duration", help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        for (class, durations) in durations {
+            durations.encode(family.encode_family(&[("class", class)])?)?;
+        }
+    }
+    Ok(())
+}
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -35,6 +48,7 @@ impl<S: Site + fmt::Debug> Collector for RequestMetrics<S> {
         )?;
         let revalidations = statistics.cache_revalidations;
         total(encoder, "cache_revalidations", "Cached files checked and found unchanged", revalidations)?;
-        total(encoder, "file_opens", "Files opened", statistics.file_opens)
+        total(encoder, "file_opens", "Files opened", statistics.file_opens)?;
+        self.0.observer.as_ref().map_or(Ok(()), |observer| encode_observer(observer, encoder))
     }
 }

@@ -24,6 +24,8 @@ impl<S: Site> Responder<'_, S> {
             }
             Selection::Parts(parts) => match &parts[..] {
                 [part] => self.send_part(file, part, connection),
+                // A coding of the content would have to be undone before the parts are told apart, and would not be there.
+                _ if heads.encoding().content_coding().is_some() => self.send_whole(file, connection),
                 parts => self.send_multipart(file, parts, connection),
             },
         }
@@ -32,13 +34,15 @@ impl<S: Site> Responder<'_, S> {
     fn send_part(&mut self, file: &S::File, part: &Range<u64>, connection: Connection) {
         let heads = S::heads(file);
         let len = part.end - part.start;
-        let head = PreparedResponse::builder(Status::PartialContent)
+        let mut head = PreparedResponse::builder(Status::PartialContent)
             .field("Content-Type", heads.media_type())
             .field("Content-Length", len.to_string())
             .field("Content-Range", content_range(part, heads.size()))
-            .fields_of(&heads.not_modified)
-            .body(b"");
-        self.send_prepared(&head, Part::Whole, connection);
+            .fields_of(&heads.not_modified);
+        if let Some(coding) = heads.encoding().content_coding() {
+            head = head.field("Content-Encoding", coding);
+        }
+        self.send_prepared(&head.body(b""), Part::Whole, connection);
         self.host.site.push_range(file, part.clone(), self.out);
         self.tally.body(len);
     }

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use proto::{Flow, Now, Outbox};
 use wire::http1::{
     Body, Connection, Method, Part, PreparedResponse, Refusal, Request, Status, Target, Version,
+    coding::Coding,
     conditional::{self, Precondition},
 };
 
 use crate::{
-    Response, Route, Site, WebServer,
+    Choice, Found, Lookup, Response, Route, Site, WebServer,
     cgi::Addresses,
     hosts::Hosted,
     page,
@@ -32,6 +33,10 @@ pub(crate) struct Responder<'a, S> {
     /// Local redirects that have led to the request.
     pub(crate) redirects: u8,
     pub(crate) peer: Option<&'a Addresses>,
+    /// Waiting that the next request has done for a representation.
+    pub(crate) waited: Option<Waited>,
+    /// The input has the whole request, which can be read again when a representation has been made.
+    pub(crate) can_prepare: bool,
 }
 
 /// Step that follows a request's head.
@@ -42,6 +47,49 @@ pub(crate) enum Next<S: Site> {
     Body(Box<Pending<S::Upload>>),
     /// Another thread has to do its part. The last byte of the request stays in the input until then.
     Wait(Box<Waiting>),
+    /// The representation that the request wants is being made: the request is to be read again once the promise that has
+    /// been queued is fulfilled.
+    Prepare(Waited),
+}
+
+/// Reason why a request has not been answered yet.
+pub(crate) enum Pause {
+    Wait(Box<Waiting>),
+    Prepare(Waited),
+}
+
+impl<S: Site> From<Pause> for Next<S> {
+    #[inline]
+    fn from(pause: Pause) -> Self {
+        match pause {
+            Pause::Wait(waiting) => Self::Wait(waiting),
+            Pause::Prepare(waited) => Self::Prepare(waited),
+        }
+    }
+}
+
+/// Waiting that a request has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waited {
+    /// First lookup: the one that counts.
+    lookup: Lookup,
+    times: u8,
+}
+
+/// Number of times that a request waits, then it takes what there is. Once is enough unless the file was loaded anew
+/// meanwhile, or what was made has left the cache already.
+const WAITS_MAX: u8 = 3;
+
+/// The site has no fallback for a path, or it is not there.
+pub(crate) struct NoFallback;
+
+/// Outcome of showing a file to its request.
+enum Shown {
+    Sent,
+    /// This representation has to be made first.
+    Make(Coding),
+    /// The page for this status has to be sent.
+    Nothing(Status),
 }
 
 impl<S: Site> Next<S> {
@@ -49,7 +97,7 @@ impl<S: Site> Next<S> {
     #[inline(always)]
     pub(crate) fn held(&self) -> usize {
         match self {
-            Self::Flow(_) | Self::Body(_) => 0,
+            Self::Flow(_) | Self::Body(_) | Self::Prepare(_) => 0,
             Self::Wait(_) => 1,
         }
     }
@@ -64,7 +112,7 @@ impl<'a, S: Site> Responder<'a, S> {
         now: Now,
         out: &'a mut Outbox,
     ) -> Self {
-        Self { server, host, now, out, tally: Tally::default(), redirects: 0, peer }
+        Self { server, host, now, out, tally: Tally::default(), redirects: 0, peer, waited: None, can_prepare: true }
     }
 
     /// Answers a request whose body is empty, has arrived or is left unread, unless it is wanted and has to arrive first.
@@ -86,8 +134,8 @@ impl<'a, S: Site> Responder<'a, S> {
         let connection = requested_persistence(request);
         match (request.method, request.target) {
             (Method::Get | Method::Head, Target::Path { path, is_encoded, .. }) => {
-                if let Some(waiting) = self.handle_file(request, path, is_encoded, head, part, connection) {
-                    return Next::Wait(waiting);
+                if let Some(pause) = self.handle_file(request, path, is_encoded, head, part, connection) {
+                    return pause.into();
                 }
             }
             _ => {
@@ -180,6 +228,7 @@ impl<'a, S: Site> Responder<'a, S> {
         }
     }
 
+    /// Returns how long it has waited if the representation has to be waited for.
     #[inline(always)]
     fn handle_file(
         &mut self,
@@ -189,35 +238,91 @@ impl<'a, S: Site> Responder<'a, S> {
         head: &[u8],
         part: Part,
         connection: Connection,
-    ) -> Option<Box<Waiting>> {
+    ) -> Option<Pause> {
         let Self { host, now, .. } = *self;
-        let send = |file: &S::File| self.send_file(file, request, part, connection);
-        match host.site.with_file(path, encoded, now, send) {
-            Ok((Sent::Response, lookup)) => {
-                self.tally.lookup(lookup);
-                None
-            }
-            Ok((Sent::Nothing(status), lookup)) => {
-                self.tally.lookup(lookup);
+        let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
+        match host.site.with_file(path, encoded, now, show) {
+            Ok((Shown::Sent, lookup)) => self.record_lookup(lookup),
+            Ok((Shown::Nothing(status), lookup)) => {
+                self.record_lookup(lookup);
                 self.send_status(status, Some(path), part, connection);
                 None
             }
-            Err(not_found) => self.answer_without_file(not_found, path, request, head, part, connection),
+            Ok((Shown::Make(coding), lookup)) => {
+                let key = host.settings.content.locate(path);
+                if let Some(waited) = self.prepare(coding, lookup, &key.unwrap_or_default()) {
+                    return Some(Pause::Prepare(waited));
+                }
+                // There is no room to wait.
+                let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
+                match host.site.with_file(path, true, now, show) {
+                    Ok((Shown::Sent, lookup)) => self.record_lookup(lookup),
+                    Ok((Shown::Make(_) | Shown::Nothing(_), _)) => {
+                        self.send_status(Status::ServiceUnavailable, Some(path), part, connection);
+                    }
+                    Err(not_found) => {
+                        return self.answer_without_file(not_found, path, request, head, part, connection);
+                    }
+                }
+            }
+            Err(not_found) => return self.answer_without_file(not_found, path, request, head, part, connection),
         }
+        None
+    }
+
+    #[inline(always)]
+    fn record_lookup(&mut self, lookup: Lookup) {
+        let lookup = self.waited.take().map_or(lookup, |waited| waited.lookup);
+        self.tally.lookup(lookup);
+        self.host.site.on_lookup(lookup);
+    }
+
+    #[inline(always)]
+    fn show_file(
+        &mut self,
+        found: &Found<'_, S::File>,
+        request: &Request<'_>,
+        part: Part,
+        connection: Connection,
+    ) -> Shown {
+        let file = match found.variants {
+            None => found.file,
+            Some(variants) => match variants.choose(request, self.may_prepare()) {
+                Choice::Stored(None) => found.file,
+                Choice::Stored(Some(file)) => file,
+                Choice::Make(coding) => return Shown::Make(coding),
+                Choice::Nothing => return Shown::Nothing(Status::NotFound),
+            },
+        };
+        self.send_file(file, request, part, connection)
+    }
+
+    fn may_prepare(&self) -> bool {
+        self.can_prepare && self.waited.is_none_or(|waited| waited.times < WAITS_MAX)
+    }
+
+    /// Has a representation made. Returns `None` where there is no room to wait for it.
+    #[cold]
+    fn prepare(&mut self, coding: Coding, lookup: Lookup, key: &[u8]) -> Option<Waited> {
+        let Self { host, now, .. } = *self;
+        let before = self.waited.unwrap_or(Waited { lookup, times: 0 });
+        self.waited = Some(Waited { times: WAITS_MAX, ..before });
+        let is_deferred = host.site.prepare(key, coding, now, || self.out.defer());
+        is_deferred.then_some(Waited { times: before.times + 1, ..before })
     }
 
     /// Answers with a file. A page for another status is left to the caller, since a cache may be locked meanwhile.
     #[inline(always)]
-    fn send_file(&mut self, file: &S::File, request: &Request<'_>, part: Part, connection: Connection) -> Sent {
+    fn send_file(&mut self, file: &S::File, request: &Request<'_>, part: Part, connection: Connection) -> Shown {
         let heads = S::heads(file);
         if request.is_conditional {
             match conditional::evaluate(request, heads.validators()) {
                 Precondition::Met => {}
                 Precondition::NotModified => {
                     self.send_prepared(&heads.not_modified, Part::Head, connection);
-                    return Sent::Response;
+                    return Shown::Sent;
                 }
-                Precondition::Failed => return Sent::Nothing(Status::PreconditionFailed),
+                Precondition::Failed => return Shown::Nothing(Status::PreconditionFailed),
             }
         }
         if part == Part::Head {
@@ -227,13 +332,16 @@ impl<'a, S: Site> Responder<'a, S> {
         } else {
             self.send_whole(file, connection);
         }
-        Sent::Response
+        Shown::Sent
     }
 
     #[inline(always)]
     pub(crate) fn send_whole(&mut self, file: &S::File, connection: Connection) {
         let bytes = self.host.site.push_ok(file, connection, self.now, self.out);
         self.tally.response(Status::Ok, bytes);
+        if self.server.observer.is_some() {
+            self.tally.note_body(S::heads(file).size());
+        }
     }
 
     /// Answers with the fallback where the site has one for such a path. Returns false if nothing has been sent.
@@ -243,19 +351,26 @@ impl<'a, S: Site> Responder<'a, S> {
         request: &Request<'_>,
         part: Part,
         connection: Connection,
-    ) -> bool {
+    ) -> Result<Option<Waited>, NoFallback> {
         let Self { host, now, .. } = *self;
-        let Some(fallback) = host.settings.content.fallback_for(path, &host.settings.media_types) else { return false };
-        let send = |file: &S::File| self.send_file(file, request, part, connection);
-        match host.site.with_own_file(fallback, now, send) {
-            Ok((sent, lookup)) => {
-                self.tally.lookup(lookup);
-                if let Sent::Nothing(status) = sent {
+        let content = &host.settings.content;
+        let fallback = content.fallback_for(path, &host.settings.media_types).ok_or(NoFallback)?;
+        loop {
+            let show = |found: Found<'_, S::File>| self.show_file(&found, request, part, connection);
+            let (shown, lookup) = host.site.with_own_file(fallback, now, show).map_err(|_| NoFallback)?;
+            match shown {
+                Shown::Sent => self.record_lookup(lookup),
+                Shown::Nothing(status) => {
+                    self.record_lookup(lookup);
                     self.send_status(status, Some(path), part, connection);
                 }
-                true
+                Shown::Make(coding) => match self.prepare(coding, lookup, &content.own_key(fallback)) {
+                    Some(waited) => return Ok(Some(waited)),
+                    // There is no room to wait, and so what there is is sent.
+                    None => continue,
+                },
             }
-            Err(_) => false,
+            return Ok(None);
         }
     }
 
@@ -336,9 +451,13 @@ impl<'a, S: Site> Responder<'a, S> {
         let Self { host, now, .. } = *self;
         let content = &host.settings.content;
         if let Some(page) = content.error_page(status) {
-            let send = |file: &S::File| self.send_error_page(status, file, part, connection);
-            if let Ok(((), lookup)) = host.site.with_own_file(page, now, send) {
-                return self.tally.lookup(lookup);
+            // One that is there in compressed form alone is none that everybody can read.
+            let is_plain = |file: &S::File| S::heads(file).encoding().content_coding().is_none();
+            let send = |found: Found<'_, S::File>| {
+                is_plain(found.file).then(|| self.send_error_page(status, found.file, part, connection))
+            };
+            if let Ok((Some(()), lookup)) = host.site.with_own_file(page, now, send) {
+                return self.record_lookup(lookup);
             }
         }
         if path.is_some() && content.fields_depend_on_path() {
@@ -365,15 +484,10 @@ impl<'a, S: Site> Responder<'a, S> {
     pub(crate) fn send_prepared(&mut self, prepared: &PreparedResponse, part: Part, connection: Connection) {
         let bytes = prepared.push(part, connection, self.now.unix, self.out.inline());
         self.tally.response(prepared.status(), bytes as u64);
+        if part == Part::Whole {
+            self.tally.note_body(prepared.body().len() as u64);
+        }
     }
-}
-
-/// Outcome of an answer with a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
-    Response,
-    /// The page for this status has to be sent.
-    Nothing(Status),
 }
 
 pub(crate) fn path_of(target: Target<'_>) -> Option<&[u8]> {

@@ -17,12 +17,13 @@ use proto::{Flow, Now, Outbox, Peer, Protocol, Step};
 use wire::http1::{Body, Connection, HeadParser, Part, Refusal, Status, empty_lines_len};
 
 use crate::{
-    HttpOptions, Settings, Site, Statistics,
+    HttpOptions, Observer, Settings, Site, Statistics,
     cgi::Addresses,
     hosts::{Hosted, Hosts},
+    observer::ObservedRequests,
     page,
-    responder::{Next, Responder},
-    statistics::Totals,
+    responder::{Next, Responder, Waited},
+    statistics::{Tally, Totals},
     upload::{Pending, Verdict},
 };
 
@@ -35,6 +36,8 @@ pub struct WebServer<S> {
     refusal: Vec<u8>,
     pub(crate) options: HttpOptions,
     totals: Totals,
+    /// `None`: nobody is interested in single requests.
+    pub(crate) observer: Option<Arc<Observer>>,
     /// Key of multipart boundaries, so that nobody can foresee one and put it into a file.
     pub(crate) boundary_key: RandomState,
 }
@@ -50,8 +53,22 @@ pub struct Conn<S: Site> {
     head_started: Option<Instant>,
     /// Request whose body is arriving, or that waits for another thread; boxed, since most connections never have one.
     pending: Option<Box<Pending<S::Upload>>>,
+    /// Number of the host that it is for.
+    pending_host: usize,
+    /// Responses that have not left; `None` where nobody observes them.
+    observed: Option<Box<ObservedRequests>>,
     /// The next response is the last.
     is_retiring: bool,
+    preparation: Preparation,
+}
+
+/// State of the representation that the next request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Preparation {
+    /// Nothing is known about the next request.
+    Unknown,
+    /// It is being made, and the request waits.
+    Awaited(Waited),
 }
 
 impl<S: Site> fmt::Debug for Conn<S> {
@@ -75,8 +92,16 @@ impl<S: Site> WebServer<S> {
             refusal: page::refusal(),
             options,
             totals: Totals::default(),
+            observer: None,
             boundary_key: RandomState::new(),
         }
+    }
+
+    /// Records requests from here on.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Observer) -> Self {
+        self.observer = observer.is_needed().then(|| Arc::new(observer));
+        self
     }
 
     /// Returns the hosts that are served now.
@@ -89,18 +114,24 @@ impl<S: Site> WebServer<S> {
         let mut current = self.hosts.write();
         hosts.generation = current.generation + 1;
         self.generation.store(hosts.generation, Ordering::Release);
-        *current = Arc::new(hosts);
+        let old = std::mem::replace(&mut *current, Arc::new(hosts));
+        drop(current);
+        // An idle connection keeps the old hosts until its next request, but not what they hold.
+        old.all().iter().for_each(|host| host.site.retire());
     }
 
     /// Returns the state of a connection that has sent nothing yet.
     pub fn new_connection(&self) -> Conn<S> {
         Conn {
             hosts: self.hosts(),
-            peer: None,
             head: HeadParser::default(),
             head_started: None,
+            peer: None,
             pending: None,
+            pending_host: 0,
+            observed: None,
             is_retiring: false,
+            preparation: Preparation::Unknown,
         }
     }
 
@@ -132,6 +163,8 @@ fn follow<S: Site>(next: Next<S>, pending: &mut Option<Box<Pending<S::Upload>>>,
             *pending = Some(Box::new(Pending::Waiting(*waiting)));
             Flow::Open
         }
+        // Its request is read again.
+        Next::Prepare(_) => Flow::Open,
     }
 }
 
@@ -153,6 +186,7 @@ impl<S: Site> WebServer<S> {
             Err(error) => return (0, Some(responder.reject_body(error, pending.part()))),
         };
         let unread = input.len() - taken;
+        responder.can_prepare = false; // The head is not in the input any more.
         let next = match slot.take().map(|pending| *pending) {
             None | Some(Pending::Discarded(_)) => Next::Flow(Flow::Open),
             Some(Pending::Upload(upload)) => Next::Flow(responder.finish_upload(upload, unread)),
@@ -160,6 +194,7 @@ impl<S: Site> WebServer<S> {
             Some(Pending::Judged(body)) => self.answer_judged(&body.head, verdict, unread, is_retiring, responder),
             Some(Pending::Waiting(waiting)) => responder.finish_waiting(waiting, is_retiring),
         };
+        responder.can_prepare = true;
         (taken - next.held(), Some(follow(next, slot, is_retiring)))
     }
 
@@ -191,10 +226,13 @@ impl<S: Site> WebServer<S> {
 impl<S: Site> Protocol for WebServer<S> {
     type Conn = Conn<S>;
 
+    const OBSERVES_OUTPUT: bool = true;
+
     fn open(&self, peer: Peer<'_>, _: Now) -> Self::Conn {
-        let mut conn = self.new_connection();
-        conn.peer = conn.hosts.have_programs().then(|| Box::new(Addresses::of(&peer)));
-        conn
+        let observed = self.observer.as_ref().map(|observer| ObservedRequests::new(observer, peer));
+        let conn = self.new_connection();
+        let peer = conn.hosts.have_programs().then(|| Box::new(Addresses::of(&peer)));
+        Conn { observed, peer, ..conn }
     }
 
     fn on_input(&self, conn: &mut Self::Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
@@ -203,11 +241,20 @@ impl<S: Site> Protocol for WebServer<S> {
             self.refresh(conn);
         }
         let mut responder = Responder::new(self, conn.hosts.default_host(), conn.peer.as_deref(), now, out);
-        let mut flow = Flow::Open;
+        if let Preparation::Awaited(waited) = conn.preparation {
+            if responder.out.has_pending_replies() {
+                return Step::open(0);
+            }
+            conn.preparation = Preparation::Unknown;
+            responder.waited = Some(waited);
+        }
+        let (mut flow, mut host) = (Flow::Open, 0);
         while flow == Flow::Open && !responder.out.is_full() {
             if conn.pending.is_some() {
+                responder.host = conn.hosts.get(conn.pending_host);
                 let (taken, next) = self.go_on(&mut conn.pending, conn.is_retiring, &input[consumed..], &mut responder);
                 consumed += taken;
+                note_answer(conn.observed.as_mut(), &mut responder.tally);
                 match next {
                     None => break,
                     Some(next) => flow = next,
@@ -219,24 +266,48 @@ impl<S: Site> Protocol for WebServer<S> {
             match conn.head.parse(rest, &self.options.head) {
                 Ok(Some(mut request)) => {
                     request.should_keep_alive &= !conn.is_retiring;
+                    if let Some(observed) = &mut conn.observed {
+                        observed.begin(&request, rest, now);
+                    }
                     consumed += request.head_len;
                     conn.head_started = None;
-                    let unread = input.len() - consumed;
+                    if conn.hosts.has_names() {
+                        host = conn.hosts.select(rest, &request);
+                        responder.host = conn.hosts.get(host);
+                    }
+                    let (head, unread) = (&rest[..request.head_len], input.len() - consumed);
                     let next = match request.body {
-                        Body::Empty => responder.handle_request(&request, &rest[..request.head_len], unread),
-                        Body::Length(_) | Body::Chunked => {
-                            responder.handle_request_with_body(&request, &rest[..request.head_len], unread)
-                        }
+                        Body::Empty => responder.handle_request(&request, head, unread),
+                        Body::Length(_) | Body::Chunked => responder.handle_request_with_body(&request, head, unread),
                     };
+                    if let Next::Prepare(waited) = next {
+                        consumed -= request.head_len;
+                        conn.preparation = Preparation::Awaited(waited);
+                        if let Some(observed) = &mut conn.observed {
+                            observed.postpone();
+                        }
+                        break;
+                    }
                     consumed -= next.held();
                     flow = follow(next, &mut conn.pending, conn.is_retiring);
+                    conn.pending_host = host;
+                    note_answer(conn.observed.as_mut(), &mut responder.tally);
                 }
                 Ok(None) => {
                     conn.head_started = if rest.is_empty() { None } else { conn.head_started.or(Some(now.instant)) };
                     break;
                 }
-                Err(refusal) => flow = responder.refuse(refusal),
+                Err(refusal) => {
+                    flow = responder.refuse(refusal);
+                    if let Some(observed) = &mut conn.observed {
+                        observed.begin_refused(rest, now);
+                        observed.answered(responder.tally.take_answer());
+                    }
+                }
             }
+        }
+        if let Some(observed) = &mut conn.observed {
+            observed.after_input(consumed == input.len(), now);
         }
         responder.tally.add_to(&self.totals);
         responder.host.site.on_responses(responder.tally.responses(), now);
@@ -268,11 +339,28 @@ impl<S: Site> Protocol for WebServer<S> {
         }
         let mut responder = Responder::new(self, conn.hosts.default_host(), conn.peer.as_deref(), now, out);
         responder.send_status(Status::RequestTimeout, None, Part::Whole, Connection::Close);
+        if let Some(observed) = &mut conn.observed {
+            observed.timed_out(responder.tally.take_answer(), now);
+        }
         responder.tally.add_to(&self.totals);
         Flow::Linger
     }
 
+    fn on_sent(&self, conn: &mut Self::Conn, out: &Outbox, clock: fn() -> Now) {
+        if let Some(observed) = &mut conn.observed {
+            observed.sent(out, clock);
+        }
+    }
+
     fn refusal(&self) -> &[u8] {
         &self.refusal
+    }
+}
+
+/// Notes the response that has just been written, where anybody observes it.
+#[inline(always)]
+fn note_answer(observed: Option<&mut Box<ObservedRequests>>, tally: &mut Tally) {
+    if let Some(observed) = observed {
+        observed.answered(tally.take_answer());
     }
 }

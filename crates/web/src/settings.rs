@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Flags that say what a virtual host shows; those of the command line hold for all hosts that do not say otherwise.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct ContentArgs {
     /// Directory to serve [default: the current one]
     #[arg(value_name = "DIR", conflicts_with = "root")]
@@ -36,11 +36,12 @@ pub struct ContentArgs {
     pub mime_file: Option<PathBuf>,
 
     /// Show the contents of directories without an index [default: on without any argument, else off]
-    #[arg(long, value_name = "WHEN")]
-    pub listing: Option<Switch>,
+    #[arg(long, value_name = "on|off", value_parser = service::on_or_off)]
+    pub listing: Option<bool>,
 
     #[command(flatten)]
     pub cgi: CgiArgs,
+
     /// Policy for names that begin with a dot; what lies below a hidden one is hidden, too
     #[arg(long, value_name = "POLICY", value_enum, default_value = "well-known")]
     pub dotfiles: Dotfiles,
@@ -84,6 +85,14 @@ pub struct ContentArgs {
     /// Character set that Content-Type names for text; off names none
     #[arg(long, value_name = "NAME", default_value = "utf-8")]
     pub charset: Charset,
+
+    /// Send FILE.br, FILE.zst or FILE.gz in place of FILE to clients that accept it
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = service::on_or_off, action = clap::ArgAction::Set)]
+    pub precompressed: bool,
+
+    /// Compress text for clients that accept it, once for each file and coding, and keep the result in the cache
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = service::on_or_off, action = clap::ArgAction::Set)]
+    pub compress: bool,
 }
 
 impl ContentArgs {
@@ -116,16 +125,14 @@ impl ContentArgs {
     /// Turns listings on where the program was started without any argument: somebody has a first look.
     pub fn list_at_first_sight(&mut self) {
         if std::env::args_os().len() <= 1 {
-            self.listing.get_or_insert(Switch::On);
+            self.listing.get_or_insert(true);
         }
     }
-}
 
-/// Value of a setting that is on or off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Switch {
-    On,
-    Off,
+    /// True if an argument names the directory.
+    pub fn names_directory(&self) -> bool {
+        self.directory.is_some() || self.root.is_some()
+    }
 }
 
 /// Settings of one virtual host; a reload makes new ones.
@@ -136,6 +143,22 @@ pub struct Settings {
     pub listing: bool,
     pub programs: Option<Programs>,
     pub content: Content,
+    pub codings: ContentCodings,
+}
+
+/// Content codings of a host's responses.
+#[derive(Clone, Copy, Debug)]
+pub struct ContentCodings {
+    /// Compressed siblings are sent in place of their originals.
+    pub precompressed: bool,
+    /// What profits is compressed.
+    pub compress: bool,
+}
+
+impl Default for ContentCodings {
+    fn default() -> Self {
+        Self { precompressed: true, compress: true }
+    }
 }
 
 impl Settings {
@@ -149,8 +172,9 @@ impl Settings {
         Ok(Self {
             media_types: media_types.with_charset(args.charset.clone()),
             content: Content::new(args)?,
-            listing: args.listing == Some(Switch::On),
+            listing: args.listing == Some(true),
             programs,
+            codings: ContentCodings { precompressed: args.precompressed, compress: args.compress },
         })
     }
 

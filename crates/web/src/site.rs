@@ -3,11 +3,11 @@
 use std::{borrow::Cow, ops::Range};
 
 use file_cache::CheckedRoot;
-use proto::{Now, Outbox};
+use proto::{Now, Outbox, Promise};
 use sys::beneath::OpenError;
-use wire::http1::{Connection, PreparedResponse, Request, Status};
+use wire::http1::{Connection, PreparedResponse, Request, Status, coding::Coding};
 
-use crate::{Heads, Lookup, RedirectTarget, path::PathError};
+use crate::{Found, Heads, Lookup, RedirectTarget, path::PathError};
 
 /// Files found by path, and the resources of the server's own.
 pub trait Site: Send + Sync + 'static {
@@ -18,7 +18,7 @@ pub trait Site: Send + Sync + 'static {
     /// no bodies.
     type Upload: Send + 'static;
 
-    /// Shows `send` the file that `path` means.
+    /// Shows `send` what `path` leads to.
     ///
     /// `path` is a request's, neither decoded nor normalised. `encoded` is true when it contains escapes; see
     /// [`crate::path::normalise`]. `send` is called at most once.
@@ -30,13 +30,21 @@ pub trait Site: Send + Sync + 'static {
         path: &[u8],
         encoded: bool,
         now: Now,
-        send: impl FnMut(&Self::File) -> R,
+        send: impl FnMut(Found<'_, Self::File>) -> R,
     ) -> Result<(R, Lookup), NotFound>;
 
     /// Returns the directory that the files are in, where there is one that can be listed.
     fn root(&self, now: Now) -> Option<CheckedRoot> {
         let _ = now;
         None
+    }
+
+    /// Begins to make a representation of the file with this key ([`crate::Content::locate`]), one of those that its variants
+    /// say can be made. The promise that `defer` makes is fulfilled, with nothing, once it is there or has turned out not to
+    /// be worth it. Returns false if nothing has begun; then `defer` has not been called.
+    fn prepare(&self, key: &[u8], coding: Coding, now: Now, defer: impl FnOnce() -> Promise) -> bool {
+        let _ = (key, coding, now, defer);
+        false
     }
 
     /// Shows `send` the file at a normal path of the site, whatever a request for that path leads to. `send` is called at
@@ -48,7 +56,7 @@ pub trait Site: Send + Sync + 'static {
         &self,
         normal: &[u8],
         now: Now,
-        send: impl FnMut(&Self::File) -> R,
+        send: impl FnMut(Found<'_, Self::File>) -> R,
     ) -> Result<(R, Lookup), NotFound> {
         self.with_file(crate::path::encode(normal).as_bytes(), true, now, send)
     }
@@ -71,6 +79,15 @@ pub trait Site: Send + Sync + 'static {
 
     /// Answers a request whose body has arrived.
     fn on_upload(&self, upload: Self::Upload, body: Vec<u8>, now: Now) -> Response<'_>;
+
+    /// Releases what is kept for requests to come: a reload has put other sites in the place of this one.
+    fn retire(&self) {}
+
+    /// Notes where the file came from that a request has been answered with.
+    #[inline]
+    fn on_lookup(&self, lookup: Lookup) {
+        let _ = lookup;
+    }
 
     /// Notes that requests of one connection have been answered, which were read at `now`. Their responses are queued, and
     /// nothing of them has been sent.
@@ -109,7 +126,8 @@ pub enum NotFound {
     /// The path means a CGI program. This is the normal path.
     Program(Vec<u8>),
     /// The configuration sends clients that ask for this path to another place.
-    Redirect(RedirectTarget),
+    /// Boxed, since every result of a lookup has room for it.
+    Redirect(Box<RedirectTarget>),
     Status(Status),
 }
 

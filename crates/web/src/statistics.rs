@@ -1,8 +1,12 @@
 //! Counters of the server.
 
+use std::mem;
+
 use file_cache::Lookup;
 use service::Counters;
 use wire::http1::Status;
+
+use crate::observer::Answer;
 
 /// Totals since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +50,15 @@ impl From<[u64; COUNTED]> for Statistics {
 
 /// Counts of one batch of requests; added to the totals once.
 #[derive(Debug, Default)]
-pub(crate) struct Tally([u64; COUNTED]);
+pub(crate) struct Tally {
+    counts: [u64; COUNTED],
+    /// Code of the status of the latest response.
+    status: Option<u16>,
+    /// Bytes of its body, where they have been noted.
+    body_bytes: u64,
+    /// Bytes of the responses that [`Tally::take_answer`] has returned.
+    taken: u64,
+}
 
 impl Tally {
     #[inline]
@@ -57,30 +69,44 @@ impl Tally {
     /// Counts a response with a status that need not be one of ours.
     #[inline]
     pub(crate) fn response_of(&mut self, code: u16, bytes: u64) {
-        self.0[usize::from(code / 100 - 1).min(RESPONSES - 1)] += 1;
-        self.0[BYTES] += bytes;
+        self.counts[usize::from(code / 100 - 1).min(RESPONSES - 1)] += 1;
+        self.counts[BYTES] += bytes;
+        self.status = Some(code);
     }
 
     /// Counts bytes of a response beside its head.
     pub(crate) fn body(&mut self, bytes: u64) {
-        self.0[BYTES] += bytes;
+        self.counts[BYTES] += bytes;
+        self.body_bytes += bytes;
+    }
+
+    /// Notes bytes of the body that have been counted with the head.
+    pub(crate) fn note_body(&mut self, bytes: u64) {
+        self.body_bytes += bytes;
+    }
+
+    /// Returns the response since the last call.
+    pub(crate) fn take_answer(&mut self) -> Option<Answer> {
+        let status = self.status.take()?;
+        let bytes = self.counts[BYTES] - mem::replace(&mut self.taken, self.counts[BYTES]);
+        Some(Answer { status, bytes, body_bytes: mem::take(&mut self.body_bytes).min(bytes) })
     }
 
     /// Counts a 1xx, which is not the final response.
     pub(crate) fn interim(&mut self, bytes: u64) {
-        self.0[INTERIM] += 1;
-        self.0[BYTES] += bytes;
+        self.counts[INTERIM] += 1;
+        self.counts[BYTES] += bytes;
     }
 
     /// Number of requests that have been answered.
     #[inline]
     pub(crate) fn responses(&self) -> u64 {
-        self.0[INTERIM + 1..RESPONSES].iter().sum()
+        self.counts[INTERIM + 1..RESPONSES].iter().sum()
     }
 
     #[inline]
     pub(crate) fn lookup(&mut self, lookup: Lookup) {
-        self.0[match lookup {
+        self.counts[match lookup {
             Lookup::Hit => HITS,
             Lookup::Revalidated => REVALIDATIONS,
             Lookup::Miss => OPENS,
@@ -89,6 +115,6 @@ impl Tally {
 
     #[inline]
     pub(crate) fn add_to(&self, totals: &Totals) {
-        totals.add(&self.0);
+        totals.add(&self.counts);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     fs::File,
-    io,
     net::{Ipv4Addr, Ipv6Addr},
     path::Path,
     time::Duration,
@@ -16,13 +15,20 @@ use sys::{
 };
 use wire::http1::Status;
 
-use crate::{Content, ContentArgs, IndexName, NotFound, Settings, Switch, path};
+use crate::{
+    AccessLogArgs, Content, ContentArgs, IndexName, NotFound, Settings, Sources, VirtualHosts, path,
+    variants::open_sources,
+};
 
 /// Flags that say what is served, and where; those of one virtual host are in [`ContentArgs`].
 #[derive(Clone, Debug, Args)]
 pub struct TreeArgs {
     #[command(flatten)]
     pub content: ContentArgs,
+
+    /// Other hosts than that of the command line; they come from the configuration file.
+    #[arg(skip)]
+    pub hosts: VirtualHosts,
 
     /// Short for --listen 127.0.0.1:PORT
     #[arg(short = 'p', long, value_name = "PORT", conflicts_with = "listen")]
@@ -31,20 +37,35 @@ pub struct TreeArgs {
     /// Time for which a cached file is served without a check whether it has changed; 0 checks each time
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = service::duration)]
     pub revalidate: Duration,
+
+    #[command(flatten)]
+    pub access_log: AccessLogArgs,
 }
 
 impl TreeArgs {
-    /// Returns the directory to serve, by whichever argument it was named.
+    /// Returns the directory of the default host.
     pub fn root(&self) -> &Path {
-        self.content.root()
+        self.default_content().root()
     }
 
-    /// Opens the directory.
+    /// Returns the content of the default host.
+    pub fn default_content(&self) -> &ContentArgs {
+        match &self.hosts.0[..] {
+            [first, ..] if !self.content.names_directory() => &first.content,
+            _ => &self.content,
+        }
+    }
+
+    /// Checks flags that are right each for itself, of all hosts.
     ///
     /// # Errors
-    /// It cannot be opened as a directory.
-    pub fn open_root(&self) -> io::Result<Root> {
-        self.content.open_root()
+    /// The message says what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        self.content.check()?;
+        self.hosts.0.iter().try_for_each(|host| {
+            let name = host.names.first().map_or_else(String::new, ToString::to_string);
+            host.content.check().map_err(|why| format!("host {name}: {why}"))
+        })
     }
 
     /// Returns the [`Cli::default_addresses`] of a server with these flags.
@@ -62,11 +83,12 @@ impl TreeArgs {
             let path = self.root().join(name);
             path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) && File::open(path).is_ok()
         };
-        let has_index = self.content.index.iter().any(|name| is_served(name.as_str()));
-        if has_index || self.content.listing == Some(Switch::On) {
+        let content = self.default_content();
+        let has_index = content.index.iter().any(|name| is_served(name.as_str()));
+        if has_index || content.listing == Some(true) {
             return curl_command(address, "/");
         }
-        let index = self.content.index.first().map_or("index", IndexName::as_str);
+        let index = self.default_content().index.first().map_or("index", IndexName::as_str);
         let mut names = names(self.root());
         names.sort_unstable();
         match names.iter().find(|name| is_plain(name) && is_served(name)) {
@@ -120,6 +142,29 @@ pub fn open(root: &Root, key: &[u8], settings: &Settings) -> Result<(Vec<u8>, Op
     match root.open_file(relative) {
         Err(OpenError::Directory) => Err(NotFound::MovedTo(path::encode(&[normal, b"/"].concat()))),
         outcome => Ok((relative.to_vec(), outcome?)),
+    }
+}
+
+/// Opens the representations of what a key means: see [`open`]. Compressed siblings are looked for where the settings say
+/// so.
+///
+/// # Errors
+/// See [`NotFound`].
+pub fn open_variants(root: &Root, key: &[u8], settings: &Settings, unix: Duration) -> Result<Sources, NotFound> {
+    let should_look = settings.codings.precompressed;
+    match open(root, key, settings) {
+        Ok((relative, opened)) => open_sources(root, relative, Some(opened), should_look, unix),
+        Err(error) if error == NotFound::MISSING && should_look => {
+            let normal = Content::file_of(key);
+            let relative = normal.strip_prefix(b"/").unwrap_or(normal);
+            let is_directory = normal.ends_with(b"/");
+            let names = settings.content.index().iter().map(|name| name.as_str().as_bytes());
+            let names: Vec<&[u8]> = if is_directory { names.collect() } else { vec![b""] };
+            let mut sources =
+                names.into_iter().map(|name| open_sources(root, [relative, name].concat(), None, true, unix));
+            sources.find_map(Result::ok).ok_or(error)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::Args;
+use service::{DescriptorDemand, ScratchPipes};
 use web::TreeArgs;
 
 use crate::{CacheOptions, Limits, StrategyChoice};
@@ -38,8 +39,9 @@ pub struct ZerocopyArgs {
     pub cache_entries: usize,
 
     /// Number of files and pipe ends that the cache keeps open; 0 turns the cache off
-    #[arg(long, value_name = "N", default_value = "4096")]
-    pub cache_descriptors: u64,
+    /// [default: 4096, or what the limit of open files leaves beside connections]
+    #[arg(long, value_name = "N")]
+    pub cache_descriptors: Option<u64>,
 
     /// Limit of the total size of mapped files
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = service::positive_size)]
@@ -52,6 +54,10 @@ pub struct ZerocopyArgs {
     /// Limit of the total size of resources added by POST /cache/add/; with 0, none can be added
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = service::size)]
     pub overlay_bytes: ByteSize,
+
+    /// Limit of the total size of files that the cache has compressed; with 0, none are
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = service::size)]
+    pub compressed_bytes: ByteSize,
 
     /// The body of a POST to /cache/add/ must arrive within this time
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = positive_duration)]
@@ -94,7 +100,17 @@ fn pipe_size(text: &str) -> Result<ByteSize, String> {
 }
 
 impl ZerocopyArgs {
-    pub fn cache_options(&self) -> CacheOptions {
+    /// Descriptors that the cache would keep, and those of scratch pipes that slow readers may hold.
+    pub fn descriptors(&self) -> DescriptorDemand {
+        DescriptorDemand {
+            cache: self.cache_descriptors,
+            cache_default: CacheOptions::default().limits.descriptors,
+            pipes: ScratchPipes::COUNT_MAX as u64,
+        }
+    }
+
+    /// Returns the options of a cache of so many descriptors.
+    pub fn cache_options(&self, descriptors: u64) -> CacheOptions {
         CacheOptions {
             strategy: self.strategy,
             revalidate: self.tree.revalidate,
@@ -103,10 +119,11 @@ impl ZerocopyArgs {
             limits: Limits {
                 pipe_bytes: self.pipe_budget.as_u64(),
                 pipe_size: self.pipe_size.as_u64(),
-                descriptors: self.cache_descriptors,
+                descriptors,
                 mapped_bytes: self.mapped_bytes.as_u64(),
             },
             overlay_bytes: self.overlay_bytes.as_u64(),
+            compressed_bytes: self.compressed_bytes.as_u64(),
         }
     }
 }
@@ -134,7 +151,8 @@ mod tests {
     #[test]
     fn flags_and_library_have_the_same_defaults() {
         assert_eq!(parse(&[]).unwrap().upload_timeout, web::HttpOptions::default().upload_timeout);
-        let options = parse(&[]).unwrap().cache_options();
+        let flags = parse(&[]).unwrap();
+        let options = flags.cache_options(flags.descriptors().cache_default);
         assert_eq!(format!("{options:?}"), format!("{:?}", CacheOptions::default()));
     }
 

@@ -9,18 +9,22 @@ use std::{
     time::Duration,
 };
 
-use file_cache::{Body, CacheLimits, CheckedRoot, FileState, Lookup, PathCache, PathEntry, unix_ns};
+use file_cache::{CacheLimits, CheckedRoot, Lookup, PathCache, PathEntry, unix_ns};
 use parking_lot::Mutex;
-use proto::Now;
+use proto::{Now, Promise};
 use service::{Budget, Reservation};
 use sys::{
     beneath::{Metadata, Opened, Root},
     memfd,
     registered::Region,
 };
-use web::{NotFound, Presentation, Settings, path::PathError};
+use web::{
+    Encoding, Found, Heads, NotFound, Preparations, Presentation, Settings, Siblings, Sources, codec, path::PathError,
+};
+use wire::http1::coding::{Coding, CodingSet};
 
 use crate::{
+    cached_path::{self, CachedPath},
     fallback::Reason,
     file::CachedFile,
     resources::{Limits, Resources},
@@ -47,6 +51,8 @@ pub struct CacheOptions {
     pub limits: Limits,
     /// Bytes of all resources put over the tree.
     pub overlay_bytes: u64,
+    /// Bytes of all files that the cache has compressed.
+    pub compressed_bytes: u64,
 }
 
 impl Default for CacheOptions {
@@ -58,6 +64,7 @@ impl Default for CacheOptions {
             entries: 8192,
             limits: Limits { pipe_bytes: 64 << 20, pipe_size: 512 << 10, descriptors: 4096, mapped_bytes: 1 << 30 },
             overlay_bytes: 16 << 20,
+            compressed_bytes: 64 << 20,
         }
     }
 }
@@ -75,64 +82,25 @@ pub struct Cache {
     files: Mutex<HashMap<Identity, Weak<CachedFile>>>,
     overlay_bytes: Budget,
     overlays: Budget,
+    compressed_bytes: Budget,
+    preparations: Preparations,
     /// Counter that tells apart overlays made within one tick of the clock.
     overlays_made: AtomicU64,
 }
 
-/// File that a path leads to, and its requests by this path.
-#[derive(Debug)]
-pub(crate) struct CachedPath {
-    pub(crate) file: Arc<CachedFile>,
-    requests: AtomicU64,
-}
-
-impl CachedPath {
-    fn new(file: Arc<CachedFile>) -> Self {
-        Self { file, requests: AtomicU64::new(0) }
-    }
-
-    pub(crate) fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
-    }
-}
-
-impl Body for CachedPath {
-    fn state(&self) -> &FileState {
-        &self.file.state
-    }
-
-    // What a file holds counts against budgets of its own, since several paths may share it.
-
-    fn memory_bytes(&self) -> usize {
-        0
-    }
-
-    fn descriptors(&self) -> usize {
-        0
-    }
-
-    #[inline]
-    fn is_intact(&self, now_ns: u64) -> bool {
-        self.file.is_intact(now_ns)
-    }
-
-    #[inline]
-    fn record_use(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Key of a file: one state of it, presented in one way, since two names may have different types and fields.
+/// Key of a file: one state of it, presented in one way, since two names may have different types and fields, and as one
+/// kind of representation.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Identity {
     device: u64,
     inode: u64,
     changed_ns: i64,
     presentation: Presentation,
+    encoding: Encoding,
 }
 
 /// Entry that a request has found, or why there is none.
-type Found = Result<(Arc<PathEntry<CachedPath>>, Lookup), NotFound>;
+type FoundEntry = Result<(Arc<PathEntry<CachedPath>>, Lookup), NotFound>;
 
 /// Reason why a resource cannot be put over the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -159,9 +127,44 @@ impl Cache {
             files: Mutex::default(),
             overlay_bytes: Budget::new(options.overlay_bytes),
             overlays: Budget::new(OVERLAYS_MAX),
+            compressed_bytes: Budget::new(options.compressed_bytes),
+            preparations: Preparations::default(),
             overlays_made: AtomicU64::new(0),
             options,
         }
+    }
+
+    /// Makes an empty cache of another directory, or of the same one with other settings, which shares the budgets and
+    /// the statistics of this one.
+    #[must_use]
+    pub fn beside(&self, root: Root, settings: Arc<Settings>) -> Self {
+        let limits = CacheLimits { entries: self.options.entries, bytes: usize::MAX, descriptors: usize::MAX };
+        Self {
+            options: self.options,
+            resources: Arc::clone(&self.resources),
+            paths: PathCache::new(root, &limits, self.options.revalidate),
+            settings,
+            files: Mutex::default(),
+            overlay_bytes: self.overlay_bytes.clone(),
+            overlays: self.overlays.clone(),
+            compressed_bytes: self.compressed_bytes.clone(),
+            preparations: Preparations::default(),
+            overlays_made: AtomicU64::new(self.overlays_made.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Takes over the resources that have been added to `old`: a reload keeps them.
+    pub fn adopt_overlays(&self, old: &Self) {
+        for entry in old.paths.entries().iter().filter(|entry| entry.is_pinned()) {
+            let path = CachedPath::sole(Arc::clone(&entry.body().file), Siblings::default());
+            self.paths.replace_pinned(PathEntry::pinned(entry.path(), path, entry.used_ns()));
+        }
+    }
+
+    /// Forgets all files: others are served from now on.
+    pub(crate) fn clear(&self) {
+        self.paths.remove_if(|_| true);
+        self.files.lock().clear();
     }
 
     /// Shows `send` the file that `path` means, as it was at most the revalidation interval ago.
@@ -174,20 +177,19 @@ impl Cache {
         path: &[u8],
         encoded: bool,
         now: Now,
-        mut send: impl FnMut(&CachedFile) -> R,
+        mut send: impl FnMut(Found<'_, CachedFile>) -> R,
     ) -> Result<(R, Lookup), NotFound> {
         // A key is a decoded path: only a path without escapes can be taken for one.
-        if !encoded && let Some(sent) = self.paths.with_current(path, unix_ns(now.unix), |path| send(&path.file)) {
-            self.resources.statistics.record_lookup(Lookup::Hit);
+        if !encoded && let Some(sent) = self.paths.with_current(path, unix_ns(now.unix), |path| send(path.found())) {
             return Ok((sent, Lookup::Hit));
         }
         let (entry, lookup) = self.find(path, now)?;
-        Ok((send(&entry.body().file), lookup))
+        Ok((send(entry.body().found()), lookup))
     }
 
     #[cold]
     #[inline(never)]
-    fn find(&self, path: &[u8], now: Now) -> Found {
+    fn find(&self, path: &[u8], now: Now) -> FoundEntry {
         self.counted(self.settings.content.locate(path).and_then(|key| self.find_by_key(&key, now)))
     }
 
@@ -196,20 +198,19 @@ impl Cache {
         &self,
         normal: &[u8],
         now: Now,
-        mut send: impl FnMut(&CachedFile) -> R,
+        mut send: impl FnMut(Found<'_, CachedFile>) -> R,
     ) -> Result<(R, Lookup), NotFound> {
         let (entry, lookup) = self.counted(self.find_by_key(&self.settings.content.own_key(normal), now))?;
-        Ok((send(&entry.body().file), lookup))
+        Ok((send(entry.body().found()), lookup))
     }
 
-    fn find_by_key(&self, key: &[u8], now: Now) -> Found {
+    fn find_by_key(&self, key: &[u8], now: Now) -> FoundEntry {
         self.paths.find(key, now.unix, |root| self.load(key, root, now))
     }
 
-    fn counted(&self, found: Found) -> Found {
-        match &found {
-            Ok((_, lookup)) => self.resources.statistics.record_lookup(*lookup),
-            Err(_) => self.resources.statistics.record_not_found(),
+    fn counted(&self, found: FoundEntry) -> FoundEntry {
+        if found.is_err() {
+            self.resources.statistics.record_not_found();
         }
         found
     }
@@ -220,14 +221,100 @@ impl Cache {
     }
 
     fn load(&self, key: &[u8], root: &CheckedRoot, now: Now) -> Result<Arc<PathEntry<CachedPath>>, NotFound> {
-        let (relative, opened) = web::open(root.root(), key, &self.settings)?;
+        let mut sources = web::open_variants(root.root(), key, &self.settings, now.unix)?;
+        let relative = std::mem::take(&mut sources.relative);
         let presentation = self.settings.content.presentation(&relative, &self.settings.media_types);
-        let (file, retention) = self.file(key, opened, presentation, now.unix);
-        let entry = PathEntry::new(key, &relative, CachedPath::new(file), root.checked_ns());
+        let (cached, retention) = self.cached_path(key, sources, presentation, now.unix).ok_or(NotFound::MISSING)?;
+        let entry = PathEntry::new(key, &relative, cached, root.checked_ns());
         Ok(match retention {
             Retention::Cached => self.paths.insert(entry),
             Retention::Once => Arc::new(entry),
         })
+    }
+
+    fn cached_path(
+        &self,
+        path: &[u8],
+        sources: Sources,
+        presentation: Presentation,
+        unix: Duration,
+    ) -> Option<(CachedPath, Retention)> {
+        let bytes_max = if self.options.entries == 0 { 0 } else { self.compressed_max() };
+        let makeable = sources.makeable(&presentation.media_type, self.settings.codings, bytes_max);
+        let is_sole = sources.compressed.is_empty() && makeable.is_empty();
+        let mut retention = Retention::Cached;
+        let mut open = |opened, encoding| {
+            let (file, kept) = self.file(path, opened, presentation.clone(), encoding, unix);
+            // One that is sent once and forgotten takes the others along.
+            retention = if kept == Retention::Once { kept } else { retention };
+            file
+        };
+        let original = if is_sole { Encoding::Sole } else { Encoding::Identity };
+        let original = sources.original.map(|opened| open(opened, original));
+        let compressed = sources.compressed.into_iter();
+        let compressed: Vec<_> =
+            compressed.map(|(coding, opened)| (coding, open(opened, Encoding::Stored(coding)))).collect();
+        let cached = match original {
+            Some(file) if is_sole => CachedPath::sole(file, sources.siblings),
+            original => {
+                let makeable = if retention == Retention::Once { CodingSet::EMPTY } else { makeable };
+                CachedPath::negotiated(original, compressed, makeable, sources.siblings, presentation)?
+            }
+        };
+        Some((cached, retention))
+    }
+
+    // --- representations that are made ----------------------------------------------------
+
+    /// Size of the largest file that is compressed: others are to have their share.
+    fn compressed_max(&self) -> u64 {
+        codec::DECOMPRESSED_MAX.min(self.options.compressed_bytes / 4)
+    }
+
+    /// See [`web::Site::prepare`].
+    pub(crate) fn prepare(
+        self: &Arc<Self>,
+        key: &[u8],
+        coding: Coding,
+        now: Now,
+        defer: impl FnOnce() -> Promise,
+    ) -> bool {
+        let Ok((entry, _)) = self.find_by_key(key, now) else { return false };
+        // The lookup that showed that it is missing, and this one: the request will look once more.
+        entry.body().forget_uses(2);
+        if !entry.body().can_make(coding) {
+            return false;
+        }
+        let cache = Arc::clone(self);
+        self.preparations.prepare(key, coding, defer, move || cache.make(&entry, coding, now.unix))
+    }
+
+    fn make(&self, entry: &PathEntry<CachedPath>, coding: Coding, unix: Duration) {
+        let (from, source) = entry.body().source();
+        let Some(contents) = cached_path::convert(from, source, coding, self.compressed_max()) else { return };
+        let file = contents.and_then(|contents| self.converted(entry, &contents, coding, unix));
+        let file = file.map(Arc::new);
+        self.paths.update(entry.path(), |current| current.with(&entry.body().file.state, coding, file.as_ref()));
+    }
+
+    /// Keeps contents as a file of its own; `None` if there is no room.
+    fn converted(
+        &self,
+        entry: &PathEntry<CachedPath>,
+        contents: &[u8],
+        coding: Coding,
+        unix: Duration,
+    ) -> Option<CachedFile> {
+        let bytes = self.resources.reserve(&self.compressed_bytes, contents.len() as u64)?;
+        let reserved = vec![bytes, self.descriptor(entry.path(), unix)?];
+        let file = memfd::sealed(contents).ok()?;
+        let metadata = Metadata::of(&file).ok()?;
+        let encoding = if coding == Coding::Identity { Encoding::Decompressed } else { Encoding::Compressed(coding) };
+        let (_, source) = entry.body().source();
+        let shown = Metadata { size: metadata.size, ..source.state.metadata };
+        let heads = Heads::new(&shown, entry.body().presentation()?, encoding, b"", unix);
+        let strategy = self.options.strategy.for_size(metadata.size);
+        Some(CachedFile::sealed(Opened { file, metadata }, heads, strategy, reserved, &self.resources, unix))
     }
 
     // --- files, whatever their paths ------------------------------------------------------
@@ -238,10 +325,11 @@ impl Cache {
         path: &[u8],
         opened: Opened,
         presentation: Presentation,
+        encoding: Encoding,
         unix: Duration,
     ) -> (Arc<CachedFile>, Retention) {
         let Metadata { device, inode, changed_ns, .. } = opened.metadata;
-        let identity = Identity { device, inode, changed_ns, presentation };
+        let identity = Identity { device, inode, changed_ns, presentation, encoding };
         let known = self.files.lock().get(&identity).and_then(Weak::upgrade);
         if let Some(known) = known.filter(|known| known.state.is_unchanged(|| Ok(opened.metadata))) {
             return (known, Retention::Cached);
@@ -254,9 +342,9 @@ impl Cache {
             self.resources.statistics.record_fallback(strategy, Reason::Descriptors);
             strategy = Strategy::Sendfile;
         }
-        let presentation = &identity.presentation;
+        let heads = Heads::new(&opened.metadata, &identity.presentation, encoding, b"", unix);
         let reserved = descriptor.into_iter().collect();
-        let file = Arc::new(CachedFile::new(opened, presentation, strategy, reserved, &self.resources, unix));
+        let file = Arc::new(CachedFile::new(opened, heads, strategy, reserved, &self.resources, unix));
         if retention == Retention::Cached {
             self.files.lock().insert(identity, Arc::downgrade(&file));
         }
@@ -293,8 +381,11 @@ impl Cache {
         let presentation = self.settings.content.presentation(relative, &self.settings.media_types);
         let opened = Opened { file, metadata };
         let resources = &self.resources;
-        let file = CachedFile::sealed(opened, modified_ns, &presentation, strategy, reserved, resources, now.unix);
-        let entry = PathEntry::pinned(path, CachedPath::new(Arc::new(file)), unix_ns(now.unix));
+        let shown = Metadata { modified_ns, ..metadata };
+        let heads = Heads::new(&shown, &presentation, Encoding::Sole, b"", now.unix);
+        let file = CachedFile::sealed(opened, heads, strategy, reserved, resources, now.unix);
+        let cached = CachedPath::sole(Arc::new(file), Siblings::default());
+        let entry = PathEntry::pinned(path, cached, unix_ns(now.unix));
         Ok(if self.paths.replace_pinned(entry) { Added::Replaced } else { Added::Created })
     }
 
@@ -302,7 +393,8 @@ impl Cache {
     pub(crate) fn reset(&self, path: &[u8]) -> bool {
         let Some(entry) = self.paths.remove(path) else { return false };
         // Another path of the same file keeps it; the next request for this one opens it anew.
-        self.files.lock().retain(|_, file| file.as_ptr() != Arc::as_ptr(&entry.body().file));
+        let is_of_path = |file: &Weak<CachedFile>| entry.body().files().any(|own| file.as_ptr() == Arc::as_ptr(own));
+        self.files.lock().retain(|_, file| !is_of_path(file));
         true
     }
 
@@ -315,7 +407,9 @@ impl Cache {
         self.resources.statistics.evictions.fetch_add(evicted, Ordering::Relaxed);
         // A first pipe of this second or the one before may be asked for at any moment.
         let old = now.unix.as_secs().saturating_sub(idle.as_secs().max(1));
-        self.paths.entries().iter().for_each(|entry| entry.body().file.release_idle(old));
+        for entry in self.paths.entries() {
+            entry.body().files().for_each(|file| file.release_idle(old));
+        }
         self.files.lock().retain(|_, file| file.strong_count() > 0);
         self.resources.detached.release_finished();
         self.resources.statistics.tick(now.instant);

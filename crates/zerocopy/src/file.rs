@@ -19,7 +19,7 @@ use sys::{
     beneath::{Metadata, Opened},
     map,
 };
-use web::{Heads, Presentation};
+use web::Heads;
 use wire::http1::{Connection, Part};
 
 use crate::{
@@ -74,28 +74,25 @@ impl CachedFile {
     /// `reserved` is its share of the budgets.
     pub(crate) fn new(
         opened: Opened,
-        presentation: &Presentation,
+        heads: Heads,
         strategy: Strategy,
         reserved: Reservations,
         resources: &Arc<Resources>,
         unix: Duration,
     ) -> Self {
-        let heads = Heads::new(&opened.metadata, presentation, b"", unix);
         let state = FileState::new(opened.metadata, unix);
         Self::with_strategy(opened.file, state, heads, strategy, reserved, resources, unix)
     }
 
-    /// Prepares a file that nobody can change any more. Its entity tag is that of a file modified at `modified_ns`.
+    /// Prepares a file that nobody can change any more.
     pub(crate) fn sealed(
         opened: Opened,
-        modified_ns: i64,
-        presentation: &Presentation,
+        heads: Heads,
         strategy: Strategy,
         reserved: Reservations,
         resources: &Arc<Resources>,
         unix: Duration,
     ) -> Self {
-        let heads = Heads::new(&Metadata { modified_ns, ..opened.metadata }, presentation, b"", unix);
         let state = FileState { metadata: opened.metadata, is_settled: true };
         Self::with_strategy(opened.file, state, heads, strategy, reserved, resources, unix)
     }
@@ -186,6 +183,10 @@ impl CachedFile {
         move |out| {
             self.heads.ok.push(Part::Head, connection, unix, out);
         }
+    }
+
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        &self.file
     }
 
     pub(crate) fn heads(&self) -> &Heads {

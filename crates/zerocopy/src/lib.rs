@@ -9,6 +9,7 @@
 mod access;
 mod args;
 mod cache;
+mod cached_path;
 mod chain;
 mod detached;
 mod fallback;

@@ -1,12 +1,12 @@
 #![forbid(unsafe_code)]
 
-use std::{process::ExitCode, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
-use clap::Parser;
-use service::{Cli, Dimension, Host, ScratchPipes, ServiceArgs};
-use sys::{listen::Address, registered::Region};
-use web::{Hosted, Hosts, HttpOptions, RequestMetrics, Settings};
+use clap::{ArgMatches, Command, Parser};
+use service::{Cli, DescriptorDemand, Dimension, Host, HostProblem, ScratchPipes, ServiceArgs};
+use sys::{beneath::Root, listen::Address, registered::Region};
+use web::{ContentArgs, HostName, Hosts, HttpOptions, RequestMetrics, TreeArgs, VirtualHosts};
 use zerocopy::{
     Access, AccessRule, Cache, CacheMetrics, CachedSite, Strategy, StrategyChoice, ZerocopyArgs, ZerocopyServer,
     start_janitor,
@@ -35,7 +35,7 @@ impl Cli for Options {
     const LISTEN: &'static str = "127.0.0.1:8081";
 
     fn check(&self) -> Result<(), String> {
-        self.zerocopy.tree.content.check()
+        self.zerocopy.tree.check()
     }
 
     fn service(&self) -> &ServiceArgs {
@@ -50,9 +50,21 @@ impl Cli for Options {
         self.zerocopy.tree.default_addresses::<Self>()
     }
 
-    fn descriptors_kept(&self) -> u64 {
-        // Two for each scratch pipe that a slow reader may hold.
-        self.zerocopy.cache_descriptors + 2 * ScratchPipes::COUNT_MAX as u64
+    fn descriptors(&self) -> DescriptorDemand {
+        self.zerocopy.descriptors()
+    }
+
+    fn host_command() -> Option<Command> {
+        Some(VirtualHosts::command())
+    }
+
+    fn set_hosts(&mut self, hosts: &[ArgMatches]) -> Result<(), HostProblem> {
+        self.zerocopy.tree.hosts.set(hosts)
+    }
+
+    fn check_start(&self) -> anyhow::Result<()> {
+        let tree = &self.zerocopy.tree;
+        Hosts::open(&tree.content, &tree.hosts.0, |_, content, _, _| open_root(content)).map(drop)
     }
 }
 
@@ -64,10 +76,9 @@ fn main() -> ExitCode {
 }
 
 fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
-    let (tree, mut options) = (&args.tree, args.cache_options());
-    let root = tree.open_root().with_context(|| format!("cannot serve {}", tree.root().display()))?;
+    let mut options = args.cache_options(host.cache_descriptors());
     let pipe_bytes = usize::try_from(options.limits.pipe_size).unwrap_or(usize::MAX);
-    let scratch_pipes = ScratchPipes::new(pipe_bytes, ScratchPipes::COUNT_MAX);
+    let scratch_pipes = ScratchPipes::new(pipe_bytes, host.scratch_pipes_max());
     // What is larger than the scratch pipes that the kernel grants could never be sent through one.
     options.limits.pipe_size = options.limits.pipe_size.min(scratch_pipes.bytes() as u64);
     host.set_scratch_pipes(scratch_pipes);
@@ -78,17 +89,23 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
         host.set_registered(Arc::clone(&region))?;
         registered = Some(region);
     }
-    let settings = Arc::new(Settings::new(&tree.content)?);
-    web::warn_of_missing(&root, &settings);
-    let cache = Arc::new(Cache::new(root, Arc::clone(&settings), options, registered));
-    start_janitor(&cache).context("cannot start a thread")?;
     let access = Access::new(args.admin_token.as_deref(), host.addresses());
     let admin = access.rule();
-    let site = CachedSite::new(Arc::clone(&cache), access);
+    let cache = Cache::new(open_root(args.tree.default_content())?, Arc::default(), options, registered);
+    let mut sites = Sites { model: CachedSite::new(Arc::new(cache), access), caches: HashMap::new() };
     let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::from_host(&host) };
-    let server = Arc::new(ZerocopyServer::with_hosts(Hosts::new(Arc::new(Hosted::new(site, settings))), http));
+    let observer = args.tree.access_log.observer(&mut host)?;
+    let server = ZerocopyServer::with_hosts(sites.open(&args.tree)?, http).with_observer(observer);
+    let server = Arc::new(server);
+    start_janitor(&server).context("cannot start a thread")?;
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
-    host.registry().register_collector(Box::new(CacheMetrics(cache)));
+    host.registry().register_collector(Box::new(CacheMetrics(Arc::clone(&server))));
+    let reloaded = Arc::clone(&server);
+    host.reload_with(move |Options { mut zerocopy, .. }| {
+        zerocopy.tree.content.list_at_first_sight();
+        reloaded.replace_hosts(sites.open(&zerocopy.tree)?);
+        Ok(())
+    });
     host.at_end(|| {
         web::stop_programs();
         Ok(())
@@ -96,13 +113,45 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     host.at_once(web::stop_programs);
     host.serve(server, |addresses| {
         for address in addresses {
-            service::advise(format_args!("try: {}", tree.example(address)));
+            service::advise(format_args!("try: {}", args.tree.example(address)));
             advise_about_page(address, admin);
         }
         if admin == AccessRule::Closed {
             service::advise(format_args!("/cache/ is closed: not all addresses are loopback; --admin-token opens it"));
         }
     })
+}
+
+fn open_root(content: &ContentArgs) -> anyhow::Result<Root> {
+    content.open_root().with_context(|| format!("cannot serve {}", content.root().display()))
+}
+
+/// Maker of the sites of all hosts, at the start and at each reload.
+struct Sites {
+    /// Site that serves nothing, whose budgets and statistics the others share.
+    model: CachedSite,
+    /// Caches in use, by the names and the directory of their hosts.
+    caches: HashMap<(Vec<HostName>, PathBuf), Arc<Cache>>,
+}
+
+impl Sites {
+    /// Opens the sites of all hosts. Resources that have been added to a host stay, unless its directory is another.
+    fn open(&mut self, tree: &TreeArgs) -> anyhow::Result<Hosts<CachedSite>> {
+        let mut caches = HashMap::new();
+        let hosts = Hosts::open(&tree.content, &tree.hosts.0, |names, content, settings, _| {
+            let root = open_root(content)?;
+            web::warn_of_missing(&root, settings);
+            let cache = self.model.cache().beside(root, Arc::clone(settings));
+            let (key, cache) = ((names.to_vec(), content.root().to_owned()), Arc::new(cache));
+            if let Some(old) = self.caches.get(&key) {
+                cache.adopt_overlays(old);
+            }
+            caches.insert(key, Arc::clone(&cache));
+            anyhow::Ok(self.model.beside(cache))
+        })?;
+        self.caches = caches;
+        Ok(hosts)
+    }
 }
 
 /// Says where the live page is, and what it needs.

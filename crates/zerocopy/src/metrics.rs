@@ -13,15 +13,18 @@ use prometheus_client::{
 };
 use service::{gauge, total};
 
-use crate::{Cache, fallback::Reason, statistics::Sent, strategy::Strategy};
+use crate::{ZerocopyServer, fallback::Reason, statistics::Sent, strategy::Strategy};
 
-/// Collects the contents and the counters of a [`Cache`].
+/// Collects the contents and the counters of the caches of all hosts.
 #[derive(Debug)]
-pub struct CacheMetrics(pub Arc<Cache>);
+pub struct CacheMetrics(pub Arc<ZerocopyServer>);
 
 impl Collector for CacheMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let resources = &self.0.resources;
+        let hosts = self.0.hosts();
+        // All hosts share them.
+        let resources = &hosts.default_host().site.cache().resources;
+        let cached_files = hosts.all().iter().map(|host| host.site.cache().paths.len() as u64).sum();
         let sent = resources.statistics.totals().by_strategy;
         let encoder = &mut encoder;
         by_strategy(encoder, "strategy_requests", "Bodies queued, by strategy", &sent, |sent| sent.requests)?;
@@ -42,7 +45,7 @@ impl Collector for CacheMetrics {
         gauge(encoder, "pipes", "Cached pipes", signed(resources.pipes.used()))?;
         gauge(encoder, "mapped_bytes", "Bytes of mapped files", signed(resources.mapped_bytes.used()))?;
         gauge(encoder, "cache_descriptors", "Descriptors of the cache", signed(resources.descriptors.used()))?;
-        gauge(encoder, "cached_files", "Paths in the cache", signed(self.0.paths.len() as u64))?;
+        gauge(encoder, "cached_files", "Paths in the cache", signed(cached_files))?;
         gauge(
             encoder,
             "zombies",

@@ -11,7 +11,7 @@ use web::path;
 
 use crate::{
     Cache,
-    cache::CachedPath,
+    cached_path::CachedPath,
     fallback::Reason,
     latency::Percentiles,
     statistics::{Statistics, Totals},

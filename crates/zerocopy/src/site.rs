@@ -3,10 +3,10 @@
 use std::{borrow::Cow, ops::Range, sync::Arc, time::Instant};
 
 use file_cache::CheckedRoot;
-use proto::{Now, Outbox};
+use proto::{Now, Outbox, Promise};
 use serde::Serialize;
-use web::{Heads, Lookup, NotFound, Response, Route, Site};
-use wire::http1::{Connection, Method, PreparedResponse, Request, Status, Target};
+use web::{Found, Heads, Lookup, NotFound, Response, Route, Site};
+use wire::http1::{Connection, Method, PreparedResponse, Request, Status, Target, coding::Coding};
 
 use crate::{
     Access, Cache,
@@ -45,6 +45,12 @@ impl CachedSite {
         Self { cache, access, webui: WebUi::new(), started: Instant::now() }
     }
 
+    /// Makes the site of another cache, with the same rules of access.
+    #[must_use]
+    pub fn beside(&self, cache: Arc<Cache>) -> Self {
+        Self { cache, access: self.access.clone(), webui: WebUi::new(), started: self.started }
+    }
+
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
@@ -60,7 +66,7 @@ impl Site for CachedSite {
         path: &[u8],
         encoded: bool,
         now: Now,
-        send: impl FnMut(&CachedFile) -> R,
+        send: impl FnMut(Found<'_, CachedFile>) -> R,
     ) -> Result<(R, Lookup), NotFound> {
         self.cache.with_file(path, encoded, now, send)
     }
@@ -73,9 +79,18 @@ impl Site for CachedSite {
         &self,
         normal: &[u8],
         now: Now,
-        send: impl FnMut(&CachedFile) -> R,
+        send: impl FnMut(Found<'_, CachedFile>) -> R,
     ) -> Result<(R, Lookup), NotFound> {
         self.cache.with_own_file(normal, now, send)
+    }
+
+    fn prepare(&self, key: &[u8], coding: Coding, now: Now, defer: impl FnOnce() -> Promise) -> bool {
+        self.cache.prepare(key, coding, now, defer)
+    }
+
+    #[inline]
+    fn on_lookup(&self, lookup: Lookup) {
+        self.cache.resources.statistics.record_lookup(lookup);
     }
 
     #[inline]
@@ -119,6 +134,10 @@ impl Site for CachedSite {
         };
         let uri = String::from_utf8_lossy(&path);
         json(status, &serde_json::json!({ "added": uri, "size": body.len(), "replaced": replaced }))
+    }
+
+    fn retire(&self) {
+        self.cache.clear();
     }
 
     #[inline]

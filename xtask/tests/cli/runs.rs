@@ -95,7 +95,7 @@ fn gates(directory: &TestDirectory) {
         directory.run(&[&["compare", before, after, "--fail-on-regression", "5%"], strict].concat()).expect(code).stdout
     };
     let said = gate("old", "slower", 4, &[]);
-    assert!(said.contains("regression: http-server/epoll get-128B-c64 server CPU per request: +20.0 %"), "{said}");
+    assert!(said.contains("regression: http-server/epoll get-128B-c64 server CPU per request: 1.200×"), "{said}");
     assert!(gate("slower", "old", 0, &["--strict"]).contains("no regression above 5 %"));
     assert!(gate("old", "noisy", 0, &[]).contains("warning: "), "a warning, and no failure");
     gate("old", "noisy", 3, &["--strict"]);

@@ -15,6 +15,7 @@ use sys::socket;
 use super::{BATCH_BYTES, Executor, LoopContext, READ_BYTES, Readiness, waker_of};
 use crate::{
     accept::ConnectionPermit,
+    clock,
     closing::end_output,
     mailbox::Key,
     wheel::Timer,
@@ -163,6 +164,7 @@ impl<P: Protocol> Slot<P> {
                 }
                 Ok(n) => {
                     session.sent(cx.now);
+                    session.report_sent(cx.protocol, clock::now);
                     cx.tally.0.bytes_out += n as u64;
                     *quota = quota.saturating_sub(n);
                     flushed = true;

@@ -2,6 +2,7 @@ use std::{io, net::Shutdown as Half, pin::pin};
 
 use bytes::Bytes;
 use proto::{FileRegion, PipeRegion, PipeSource, Protocol, Segment, Taken};
+use sys::socket;
 use tokio_uring::{
     buf::{BoundedBuf, IoBuf},
     fs::File,
@@ -9,7 +10,7 @@ use tokio_uring::{
 };
 
 use super::{ConnectionState, waiting::Event};
-use crate::{clock, pipes::FillOutcome};
+use crate::{clock, closing::reset_if_cut_off, peer::uptake, pipes::FillOutcome};
 
 /// `None` for an operation that a stop of the process has interrupted before it came to anything: in a worker of the
 /// kernel's it is not restarted, as the system call would be (signal(7)).
@@ -25,6 +26,10 @@ pub(super) fn unless_interrupted(done: io::Result<usize>) -> io::Result<Option<u
 const INTERRUPTIONS_MAX: u32 = 8;
 /// Bytes of a file or pipe that are in memory at a time.
 const CHUNK_BYTES: usize = 128 * 1024;
+/// The same while the peer takes nothing: what a stalled reader costs.
+const STALLED_BYTES: usize = 8 * 1024;
+/// Buffers that a loop keeps for its connections.
+const CHUNKS_MAX: usize = 8;
 
 impl<P: Protocol> ConnectionState<'_, P> {
     /// Sends all there is, waiting for promises; returns early only when the session is done.
@@ -36,6 +41,7 @@ impl<P: Protocol> ConnectionState<'_, P> {
                     let outbox = self.session.outbox();
                     outbox.recycle(sent);
                     self.pipes.borrow_mut().put(outbox.emptied_pipe());
+                    self.session.report_sent(self.protocol, clock::now);
                 }
                 Taken::Waiting => self.settled(stream).await,
                 Taken::Nothing => {
@@ -62,15 +68,31 @@ impl<P: Protocol> ConnectionState<'_, P> {
 
     /// Writes it all, in steps that show whether the peer takes anything.
     async fn write<B: BoundedBuf<Buf = B> + IoBuf>(&mut self, stream: &TcpStream, bytes: B) -> io::Result<B> {
-        let (mut bytes, mut at, mut interruptions) = (bytes, 0, 0);
+        let (mut bytes, mut at) = (bytes, 0);
         while at < IoBuf::bytes_init(&bytes) {
+            let (back, n) = self.write_some(stream, bytes, at).await?;
+            (bytes, at) = (back, at + n);
+        }
+        Ok(bytes)
+    }
+
+    /// Writes once, from `at`, and returns how much.
+    async fn write_some<B: BoundedBuf<Buf = B> + IoBuf>(
+        &mut self,
+        stream: &TcpStream,
+        mut bytes: B,
+        at: usize,
+    ) -> io::Result<(B, usize)> {
+        let mut interruptions = 0;
+        loop {
             let mut writing = pin!(stream.write(bytes.slice(at..)).submit());
             let (wrote, back) = loop {
                 match self.output_event(stream, writing.as_mut()).await {
                     Event::Done(done) => break done,
                     Event::Deadline => {
-                        self.session.tick(self.protocol, clock::now());
+                        self.session.tick(self.protocol, clock::now(), || uptake(stream));
                         if self.session.is_aborted() {
+                            reset_if_cut_off(&mut self.session, stream);
                             stream.shutdown(Half::Both)?; // Ends the write, too.
                         }
                     }
@@ -81,33 +103,31 @@ impl<P: Protocol> ConnectionState<'_, P> {
                 None => {
                     interruptions += 1;
                     if interruptions % INTERRUPTIONS_MAX == 0 {
-                        self.session.tick(self.protocol, clock::now());
+                        self.session.tick(self.protocol, clock::now(), || uptake(stream));
                         if self.session.is_aborted() {
+                            reset_if_cut_off(&mut self.session, stream);
                             return Err(io::ErrorKind::TimedOut.into());
                         }
                     }
-                    continue;
                 }
                 Some(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Some(n) => {
-                    (at, interruptions) = (at + n, 0);
                     self.tally.0.bytes_out += n as u64;
+                    self.session.sent(clock::now());
+                    return Ok((bytes, n));
                 }
             }
-            self.session.sent(clock::now());
         }
-        Ok(bytes)
     }
 
-    /// The crate has neither sendfile nor splice: through one buffer per connection.
+    /// The crate has neither sendfile nor splice: through a buffer, which is small while the peer takes nothing. What a
+    /// write has left of it is read again.
     async fn send_file(&mut self, stream: &TcpStream, mut region: FileRegion) -> io::Result<FileRegion> {
         // The crate's files own their descriptors; where there is none left, a plain call reads, too.
         let file = region.file.try_clone().map(|file| File::from_std(file.into())).ok();
         while region.len > 0 {
-            let mut chunk = std::mem::take(&mut self.chunk);
-            chunk.clear();
-            let want = region.len.min(CHUNK_BYTES as u64) as usize;
-            chunk.reserve_exact(want);
+            let mut chunk = self.chunk(stream);
+            let want = region.len.min(chunk.capacity() as u64) as usize;
             let (read, chunk) = match &file {
                 Some(file) => file.read_at(chunk.slice(..want), region.offset).await,
                 None => {
@@ -118,15 +138,12 @@ impl<P: Protocol> ConnectionState<'_, P> {
                 }
             };
             let chunk = chunk.into_inner();
-            let n = match unless_interrupted(read)? {
-                None => {
-                    self.chunk = chunk;
-                    continue;
-                }
+            let (chunk, n) = match unless_interrupted(read)? {
+                None => (chunk, 0),
                 Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()), // It shrank.
-                Some(n) => n,
+                Some(_) => self.write_some(stream, chunk, 0).await?,
             };
-            self.chunk = self.write(stream, chunk).await?;
+            self.give_back(chunk);
             region.offset += n as u64;
             region.len -= n as u64;
         }
@@ -134,6 +151,25 @@ impl<P: Protocol> ConnectionState<'_, P> {
             file.close().await?;
         }
         Ok(region)
+    }
+
+    /// Returns an empty buffer for what the socket takes: one of the loop's if it takes something, a small one if the
+    /// buffer may have to be held until it does.
+    fn chunk(&self, stream: &TcpStream) -> Vec<u8> {
+        if !socket::is_writable(stream) {
+            return Vec::with_capacity(STALLED_BYTES);
+        }
+        let mut chunk = self.chunks.borrow_mut().pop().unwrap_or_default();
+        chunk.clear();
+        chunk.reserve_exact(CHUNK_BYTES);
+        chunk
+    }
+
+    fn give_back(&self, chunk: Vec<u8>) {
+        let mut chunks = self.chunks.borrow_mut();
+        if chunk.capacity() >= CHUNK_BYTES && chunks.len() < CHUNKS_MAX {
+            chunks.push(chunk);
+        }
     }
 
     /// Sends a pipe through the same buffer, and pages of a mapped file from where they are.
@@ -149,14 +185,15 @@ impl<P: Protocol> ConnectionState<'_, P> {
             return Ok(Segment::File(self.send_file(stream, file).await?));
         }
         while let Some(scratch) = region.scratch().filter(|scratch| scratch.filled > 0) {
-            let mut chunk = std::mem::take(&mut self.chunk);
-            chunk.resize(scratch.filled.min(CHUNK_BYTES as u64) as usize, 0);
+            let mut chunk = self.chunk(stream);
+            chunk.resize(scratch.filled.min(chunk.capacity() as u64) as usize, 0);
             let n = rustix::io::read(&scratch.pipe.reader, &mut chunk[..])?; // The bytes are there: this does not wait.
             if n == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             chunk.truncate(n);
-            self.chunk = self.write(stream, chunk).await?;
+            let chunk = self.write(stream, chunk).await?;
+            self.give_back(chunk);
             region.advance(n as u64);
         }
         Ok(Segment::Pipe(region))

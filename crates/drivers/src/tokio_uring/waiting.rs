@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_uring::net::TcpStream;
 
 use super::ConnectionState;
-use crate::{clock, wheel::TICK};
+use crate::{clock, peer::uptake, wheel::TICK};
 
 /// Event that a connection waited for.
 pub(super) enum Event<T> {
@@ -51,7 +51,9 @@ impl<P: Protocol> ConnectionState<'_, P> {
     pub(super) async fn settled(&mut self, stream: &TcpStream) {
         poll_fn(|cx| match self.session.outbox().poll_reply(cx.waker()) {
             Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => self.poll_deadline(stream, cx).map(|()| self.session.tick(self.protocol, clock::now())),
+            Poll::Pending => self
+                .poll_deadline(stream, cx)
+                .map(|()| self.session.tick(self.protocol, clock::now(), || uptake(stream))),
         })
         .await;
     }

@@ -6,7 +6,7 @@ use std::{
     task::Waker,
 };
 
-use proto::{Outbox, Protocol, Segment, Session, Taken};
+use proto::{Now, Outbox, Protocol, Segment, Session, Taken};
 use rustix::io::Errno;
 use sys::{registered::Region, socket};
 
@@ -18,8 +18,10 @@ use super::{
 use crate::{
     accept::ConnectionPermit,
     arrived::read_arrived,
+    clock,
     closing::end_output,
     mailbox::Key,
+    peer::uptake,
     wheel::Timer,
     write::{WRITE_MAX, write_front},
 };
@@ -67,6 +69,12 @@ impl<P: Protocol> Slot<P> {
         self.session.as_mut().expect("batches give sessions back before anything else happens")
     }
 
+    /// Does whatever is due.
+    pub(super) fn tick(&mut self, protocol: &P, now: Now) {
+        let Self { socket, session: Some(session), .. } = self else { return };
+        session.tick(protocol, now, || uptake(socket));
+    }
+
     /// Notes the end of a receive, or of the input.
     pub(super) fn received(&mut self, done: Completion) {
         if !done.has_more {
@@ -94,6 +102,7 @@ impl<P: Protocol> Slot<P> {
         if let Some(sent) = cx.ring.sent(done, self.socket.as_fd(), |segment| session.outbox().recycle(segment)) {
             self.is_busy = false;
             self.is_broken |= sent.is_err();
+            session.report_sent(cx.protocol, clock::now);
             session.outbox().return_buffer(&mut cx.buffers);
         }
     }
@@ -157,6 +166,7 @@ impl<P: Protocol> Slot<P> {
                     Ok(n) => {
                         cx.tally.0.bytes_out += n as u64;
                         session.sent(cx.now);
+                        session.report_sent(cx.protocol, clock::now);
                         quota = quota.saturating_sub(n);
                         if quota == 0 {
                             // The ring comes back to it once the others have had their turn.

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{BatchInput, BufferPool, Now, Peer, Protocol, Session, run_batch};
+use proto::{BatchInput, BufferPool, Now, Protocol, Session, run_batch};
 use slab::Slab;
 use sys::{listen::Listener, registered::Region};
 
@@ -24,6 +24,7 @@ use crate::{
     descriptor::IO_URING,
     mailbox::{Key, Mailbox},
     on_threads,
+    peer::peer,
     pipes::Pipes,
     wheel::Wheel,
 };
@@ -247,7 +248,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     fn open(&mut self, socket: OwnedFd, front_end: usize, permit: crate::accept::ConnectionPermit) {
         let LoopContext { protocol, limits, now, .. } = self.cx;
-        let session = Box::new(Session::new(protocol, Peer::new(socket.as_fd(), front_end), limits, now));
+        let session = Box::new(Session::new(protocol, peer(socket.as_fd(), front_end), limits, now));
         let key = self.slots.insert(Slot::new(socket, session, permit, self.is_draining));
         self.mark(key);
     }
@@ -302,7 +303,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
     fn expire(&mut self, key: usize) {
         if let Some(slot) = self.slots.get_mut(key) {
             slot.timer.clear();
-            slot.session_mut().tick(self.cx.protocol, self.cx.now);
+            slot.tick(self.cx.protocol, self.cx.now);
             self.mark(key);
         }
     }

@@ -249,6 +249,24 @@ fn an_entry_is_checked_once_an_interval_and_loaded_when_changed() {
     assert!(cache.is_empty(), "what is gone leaves nothing behind");
 }
 
+/// What is learnt about a file later makes its entry neither younger nor more recently used.
+#[test]
+fn an_updated_entry_is_as_old_as_before() {
+    let second = Duration::from_secs(1);
+    let cache = PathCache::new(Root::open(".").unwrap(), &UNBOUNDED, second);
+    cache.insert(entry(b'a', body(1, 10, 0), 5));
+    cache.update(b"/a", |body| Some(TestBody { number: body.number + 1, memory_bytes: 50, ..*body }));
+    assert_eq!(number(&cache, b'a', 5), Some(2));
+    assert_eq!(number(&cache, b'a', 5 + 1_000_000_000), None, "a check is due when it was");
+    assert_eq!(cache.entries()[0].used_ns(), 5);
+    assert_eq!(cache.used_bytes(), cache.entries()[0].cost().bytes as u64, "the replaced one is given back");
+    cache.update(b"/a", |_| None);
+    cache.update(b"/b", |_| panic!("there is none"));
+    cache.replace_pinned(PathEntry::pinned(b"/p", body(9, 1, 0), 5));
+    cache.update(b"/p", |_| panic!("it stands for no file"));
+    assert_eq!((number(&cache, b'a', 5), number(&cache, b'p', 5), cache.len()), (Some(2), Some(9), 2));
+}
+
 /// A root that is replaced between two checks is served for at most the interval, by every entry.
 #[test]
 fn a_replaced_root_is_seen_after_the_interval_by_all() {

@@ -25,7 +25,7 @@ fn a_cached_document_is_served_without_an_allocation() {
                 let stdin = std::io::stdin();
                 let mut out = Outbox::default();
                 let mut answer = || {
-                    let mut conn = world.server.open(Peer::new(stdin.as_fd(), 0), world.now);
+                    let mut conn = world.server.open(Peer::unknown(stdin.as_fd(), 0), world.now);
                     let step = world.server.on_input(&mut conn, &request, world.now, &mut out);
                     assert_eq!(
                         (step.consumed, step.flow == Flow::Open),

@@ -78,7 +78,8 @@ fn half_a_request_has_a_deadline() {
         let collection = Collection::new(LayoutKind::Flat);
         let mut world = World::new(&setup, &collection);
         let begin = world.now.instant;
-        let mut conn = world.server.open(proto::Peer::new(std::os::fd::AsFd::as_fd(&std::io::stdin()), 0), world.now);
+        let mut conn =
+            world.server.open(proto::Peer::unknown(std::os::fd::AsFd::as_fd(&std::io::stdin()), 0), world.now);
         let mut out = Outbox::default();
         assert_eq!(world.server.deadline(&conn, begin), Some(begin + Duration::from_secs(60)));
         for byte in half {
@@ -98,7 +99,7 @@ fn half_a_request_has_a_deadline() {
     session.sent(world.now);
     let mut later = world.now;
     later.instant += Duration::from_secs(61);
-    session.tick(&world.server, later);
+    session.tick(&world.server, later, proto::Uptake::none);
     assert!(session.is_done(), "nothing more was asked for");
 }
 

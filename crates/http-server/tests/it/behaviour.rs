@@ -162,11 +162,11 @@ fn slow_requests_time_out_and_idle_connections_are_closed() {
         session.feed(&world.server, &[byte], world.now);
         assert_eq!(session.deadline(&world.server), Some(begin + request_timeout), "absolute from the first byte");
         world.pass(Duration::from_secs(1));
-        session.tick(&world.server, world.now);
+        session.tick(&world.server, world.now, proto::Uptake::none);
         assert!(!session.is_done());
     }
     world.pass(Duration::from_secs(1));
-    session.tick(&world.server, world.now);
+    session.tick(&world.server, world.now, proto::Uptake::none);
     testkit::in_memory::flush(&mut session, &mut bytes, usize::MAX);
     assert!(bytes.starts_with(b"HTTP/1.1 408 ") && session.begin_lingering(world.now));
 
@@ -175,10 +175,10 @@ fn slow_requests_time_out_and_idle_connections_are_closed() {
     testkit::in_memory::flush(&mut session, &mut bytes, usize::MAX);
     let answered = bytes.len();
     world.pass(idle_timeout - Duration::from_secs(1));
-    session.tick(&world.server, world.now);
+    session.tick(&world.server, world.now, proto::Uptake::none);
     assert!(!session.is_done());
     world.pass(Duration::from_secs(1));
-    session.tick(&world.server, world.now);
+    session.tick(&world.server, world.now, proto::Uptake::none);
     testkit::in_memory::flush(&mut session, &mut bytes, usize::MAX);
     assert_eq!((session.is_done(), bytes.len()), (true, answered));
 }

@@ -2,6 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -11,24 +12,42 @@ use testkit::{
     http::Response,
     in_memory::{self, Chunking, Transcript},
 };
+use web::Settings;
 
 pub(crate) struct World {
     _outer: tempfile::TempDir,
     pub(crate) root: PathBuf,
     pub(crate) server: HttpServer,
     pub(crate) now: Now,
+    options: SiteOptions,
+    settings: Arc<Settings>,
 }
 
 impl World {
     /// A server for an empty tree, `root`, in a directory of its own.
     pub(crate) fn new(options: SiteOptions) -> Self {
+        Self::with_settings(options, Settings::default())
+    }
+
+    pub(crate) fn with_settings(options: SiteOptions, settings: Settings) -> Self {
         let outer = tempfile::tempdir().unwrap();
         let root = outer.path().join("root");
         std::fs::create_dir(&root).unwrap();
-        let server = HttpServer::new(Site::open(&root, options).unwrap(), HttpOptions::default());
+        let settings = Arc::new(settings);
+        let server = start(&root, options, &settings);
         // Files made from here on have settled: their timestamps are a minute old.
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() + Duration::from_secs(60);
-        Self { _outer: outer, root, server, now: Now { instant: Instant::now(), unix } }
+        Self { _outer: outer, root, server, now: Now { instant: Instant::now(), unix }, options, settings }
+    }
+
+    /// Replaces the server by one that knows nothing yet.
+    pub(crate) fn restart(&mut self) {
+        self.server = start(&self.root, self.options, &self.settings);
+    }
+
+    /// Memory of all cached files.
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        self.server.hosts().default_host().site.cached_bytes()
     }
 
     pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
@@ -77,6 +96,11 @@ impl World {
     pub(crate) fn get_with(&self, target: &str, fields: &str) -> Response {
         self.ask(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n"))
     }
+}
+
+fn start(root: &Path, options: SiteOptions, settings: &Arc<Settings>) -> HttpServer {
+    let site = Site::open(root, options).unwrap().with_settings(Arc::clone(settings));
+    HttpServer::new(site, HttpOptions::default())
 }
 
 /// Writes a file, and the directories it is in.

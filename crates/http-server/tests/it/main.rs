@@ -7,6 +7,8 @@ mod behaviour;
 #[cfg(test)]
 mod change;
 #[cfg(test)]
+mod codings;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod fragmentation;

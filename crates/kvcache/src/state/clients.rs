@@ -167,6 +167,10 @@ impl Registration {
         &self.profile
     }
 
+    pub(crate) fn shared_profile(&self) -> &Arc<Profile> {
+        &self.profile
+    }
+
     #[inline]
     pub(crate) fn is_killed(&self) -> bool {
         self.profile.is_killed.load(Relaxed)

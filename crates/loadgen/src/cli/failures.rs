@@ -113,6 +113,7 @@ fn words(result: &RunResult, cause: &Cause<'_>) -> String {
         (ErrorClass::Length, _) => "a body of the wrong length".to_owned(),
         (ErrorClass::Content, _) if result.kind == ProtocolKind::Kv => "a wrong value".to_owned(),
         (ErrorClass::Content, _) => "a wrong body".to_owned(),
+        (ErrorClass::Encoding, _) => "another Content-Encoding than before".to_owned(),
         (ErrorClass::Miss, _) if result.kind == ProtocolKind::Kv => "key not found".to_owned(),
         (ErrorClass::Miss, _) => "document not found".to_owned(),
         (ErrorClass::NoPort, _) => "no local port left".to_owned(),
@@ -141,7 +142,8 @@ fn advice(result: &RunResult, cause: &Cause<'_>) -> Option<String> {
         (ErrorClass::Status, ProtocolKind::Http) => {
             return status_advice(result, detail).map(str::to_owned).or_else(|| {
                 detail.starts_with("404").then(|| match &path(result)[..] {
-                    [one] => format!("is there a file at {one}?"),
+                    [one] if !has_paths(result) => format!("is there a file at {one}?"),
+                    _ if has_paths(result) => "is there a file at each of the --paths?".to_owned(),
                     _ => "is there a file at each of the URLs?".to_owned(),
                 })
             });
@@ -177,7 +179,7 @@ fn advice(result: &RunResult, cause: &Cause<'_>) -> Option<String> {
         (ErrorClass::Miss | ErrorClass::Length | ErrorClass::Content | ErrorClass::ShortBody, ProtocolKind::File) => {
             "are the directory and --layout those of the server?"
         }
-        (ErrorClass::Content | ErrorClass::Length, ProtocolKind::Http) => {
+        (ErrorClass::Content | ErrorClass::Length | ErrorClass::Encoding, ProtocolKind::Http) => {
             "--verify status if replies are meant to differ"
         }
         (ErrorClass::QueueFull, _) => "is a server reading this queue?",
@@ -192,6 +194,11 @@ fn advice(result: &RunResult, cause: &Cause<'_>) -> Option<String> {
         _ => return None,
     };
     Some(fixed.to_owned())
+}
+
+/// True if the paths came from a file.
+fn has_paths(result: &RunResult) -> bool {
+    result.config.get("paths").is_some_and(|file| !file.is_null())
 }
 
 fn is_set(result: &RunResult, name: &str) -> bool {

@@ -64,10 +64,10 @@ pub(super) struct FileArgs {
     /// HOST:PORT or unix:/SOCKET
     #[arg(value_name = "TARGET")]
     target: String,
-    /// A directory with the documents that the server should have
+    /// Directory of the same documents as the server's
     #[arg(value_name = "CONTENT")]
     content: Option<PathBuf>,
-    /// The same, as an option
+    /// CONTENT as an option
     #[arg(long = "content", value_name = "DIR")]
     content_option: Option<PathBuf>,
     #[command(flatten)]
@@ -88,7 +88,7 @@ pub(super) struct FileArgs {
     /// How much of each reply is checked
     #[arg(long, default_value = "sha256", value_parser = verify_parser::<FileVerify>("sha256"))]
     verify: VerifyArg<FileVerify>,
-    /// Requestors, as the original client has them [default: 10]
+    /// Clients that sleep between their requests, as those of the original do [default: 10]
     #[arg(long, value_name = "N", value_parser = count::<REQUESTORS_MAX>)]
     requestors: Option<usize>,
     /// Requests of each requestor [default: 30]

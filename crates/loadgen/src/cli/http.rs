@@ -1,5 +1,7 @@
 //! `loadgen http`.
 
+mod paths;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
@@ -9,7 +11,7 @@ use loadgen::{
     error::ErrorClass,
     http::{Expectation, HttpClient, HttpVerify, REFERENCE_BYTES_MAX, RequestParts, RequestSpec, Target, TargetError},
     null::{HttpReply, HttpResponder},
-    result::ProtocolKind,
+    result::{BodySeen, ProtocolKind},
     sample::Sampler,
     summary::{ReplyKinds, RunDescription},
 };
@@ -30,6 +32,7 @@ const SELF_CHECK_BODY_BYTES: usize = 128;
 const EXAMPLES: &str = "Examples:
   loadgen http -c 64 -d 5s http://127.0.0.1:8080/index.html
   loadgen http -c 64 -P 16 -n 1000000 http://127.0.0.1:8080/a http://127.0.0.1:8080/b
+  loadgen http -c 64 --paths paths.txt -H 'Accept-Encoding: br;q=1, gzip;q=0.8' http://127.0.0.1:8080/
   loadgen http -R 20000 --arrivals poisson -d 30s --server-pid 4711 http://127.0.0.1:8080/
   loadgen http -R 5000,10000,20000 -d 10s http://127.0.0.1:8080/
   loadgen http --rate-sweep 10%..100% -d 5s --out results/curve http://127.0.0.1:8080/
@@ -48,8 +51,12 @@ Exit status: 0 every request succeeded and was verified; 3 some failed; 130 inte
 #[command(after_help = EXAMPLES)]
 pub(super) struct HttpArgs {
     /// http://HOST:PORT/PATH (or HOST:PORT/PATH), https://HOST:PORT/PATH, unix:/SOCKET or unix:/SOCKET:/PATH (with --unix also /PATH); several are asked in turn
-    #[arg(value_name = "URL", required = true)]
+    #[arg(value_name = "URL", required_unless_present = "paths")]
     urls: Vec<String>,
+    /// File of paths (of the one URL's server) or of URLs, one a line, asked in turn; - is standard input. Lines may begin
+    /// with GET; empty ones and those that begin with # are skipped
+    #[arg(long, value_name = "FILE")]
+    paths: Option<PathBuf>,
     /// Connect to this unix socket instead of the URL's host
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
@@ -72,7 +79,7 @@ pub(super) struct HttpArgs {
     /// How much of each reply is checked
     #[arg(long, default_value = "content", value_parser = verify_parser::<HttpVerify>("sha256 with --expect-sha256 or --content-dir, otherwise content"))]
     verify: VerifyArg<HttpVerify>,
-    /// Digest of the body for --verify sha256, all or sample=1/N, one per URL in their order
+    /// Digest of the body for --verify sha256, all or sample=1/N, one per URL (or line of --paths) in their order
     #[arg(long, value_name = "HEX", conflicts_with = "content_dir")]
     expect_sha256: Vec<Digest>,
     /// Directory whose files the bodies are, by the URL's path, for --verify sha256, all or sample=1/N
@@ -85,7 +92,11 @@ pub(super) struct HttpArgs {
 
 pub(super) fn run(args: &HttpArgs) -> Result<ExitOutcome, Failure> {
     let parse = |url: &String| Target::parse(url, args.unix.as_deref());
-    let targets = args.urls.iter().map(parse).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
+    let named = args.urls.iter().map(parse).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
+    let targets = match &args.paths {
+        Some(file) => paths::read(file, &named, args.unix.as_deref())?,
+        None => named,
+    };
     let endpoint = Target::endpoint(&targets).map_err(|error| {
         if matches!(error, TargetError::Unresolved(_)) { Failure::from(error) } else { Failure::usage(error) }
     })?;
@@ -102,7 +113,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitOutcome, Failure> {
     };
     let reply = HttpReply::new(SELF_CHECK_BODY_BYTES);
     let ceiling = run.ceiling::<_, HttpResponder>(reply, self_check_client, &interrupt)?;
-    run.carry_out(make_client, compare_threads, describe, ceiling, &interrupt)
+    run.carry_out(make_client, compare_bodies, describe, ceiling, &interrupt)
 }
 
 /// Makes the client that asks the null server of a self-check.
@@ -118,6 +129,7 @@ fn description(args: &HttpArgs, body: Option<&[u8]>, load: &Load) -> RunDescript
         ("headers", json!(args.headers)),
         ("keep_alive", json!(!args.no_keep_alive)),
         ("method", json!(method(args, body))),
+        ("paths", json!(args.paths)),
         ("unix", json!(args.unix)),
         ("verify", json!(args.verify.name(deepest(args)))),
     ]));
@@ -148,8 +160,10 @@ fn headers(args: &HttpArgs) -> Vec<String> {
     args.headers.iter().cloned().chain(close).collect()
 }
 
-/// Compares the references of the threads. Each thread checks its replies against its own, and these must be the same.
-fn compare_threads(measured: &mut Measured<HttpClient>) {
+/// Takes note of the bodies, and compares those of the threads. Each thread checks its replies against its own, and these must be
+/// the same.
+fn compare_bodies(measured: &mut Measured<HttpClient>) {
+    measured.bodies = BodySeen::distinct(measured.protocols.iter().flat_map(HttpClient::bodies));
     let Some((first, others)) = measured.protocols.split_first() else { return };
     for _ in 0..others.iter().map(|other| first.disagreements(other)).sum() {
         measured.tally.fail(ErrorClass::Content, 1);
@@ -183,7 +197,7 @@ fn requests(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result<
         return Err(Failure::usage(problem));
     }
     if level == HttpVerify::Sha256 && args.content_dir.is_none() && args.expect_sha256.len() != targets.len() {
-        return Err(Failure::usage("--expect-sha256 is needed once per URL"));
+        return Err(Failure::usage("--expect-sha256 is needed once per URL or line of --paths"));
     }
     let headers = headers(args);
     let request = |(index, target): (usize, &Target)| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{steady::WarmUp, tally::Tally, timeline::Timeline};
-use crate::{clock::Nanos, request_log::RequestLog, usage::ServerReading};
+use crate::{clock::Nanos, request_log::RequestLog, result::BodySeen, usage::ServerReading};
 
 /// Result of a run.
 #[derive(Debug, Default)]
@@ -34,6 +34,8 @@ pub struct Measured<P> {
     pub was_abandoned: bool,
     /// The protocols as the threads left them.
     pub protocols: Vec<P>,
+    /// Bodies that the protocols compared others with, if the command looked at them.
+    pub bodies: Vec<BodySeen>,
 }
 
 impl<P> Measured<P> {

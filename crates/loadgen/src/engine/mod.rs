@@ -280,6 +280,7 @@ fn merge<P: ClientProtocol>(
         was_interrupted: readings.was_interrupted,
         was_abandoned: false,
         protocols: Vec::with_capacity(reports.len()),
+        bodies: Vec::new(),
     };
     if let Some(timeline) = &mut measured.timeline {
         rest.try_iter().for_each(|slice| timeline.absorb(slice));

@@ -8,16 +8,20 @@ mod verify;
 use std::borrow::Cow;
 
 use http::StatusCode;
-use wire::http1::client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder};
+use wire::http1::{
+    client::{BodyLength, ContentCoding, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder},
+    coding::Coding,
+};
 
 pub use self::{
     target::{RequestParts, Target, TargetError},
-    verify::{Expectation, HttpVerify, REFERENCE_BYTES_MAX, Reference, Tail},
+    verify::{Expectation, HttpVerify, REFERENCE_BYTES_MAX, Reference, Tail, digest_text},
 };
 use crate::{
     error::ErrorClass,
     failure_texts::FailureTexts,
     protocol::{AfterReply, ClientProtocol, Decoded, EofOutcome, Progress, Replies, RequestOutcome, Single},
+    result::BodySeen,
     sample::Sampler,
 };
 
@@ -45,6 +49,8 @@ struct RequestState {
     request: Vec<u8>,
     template: HeadTemplate,
     reference: Reference,
+    /// Coding of the bodies, once there was a good reply.
+    coding: Option<ContentCoding>,
 }
 
 /// One connection's decoder, and how far the current reply agrees with the reference.
@@ -58,12 +64,19 @@ pub struct HttpConn {
     /// The body is to be compared, and nothing has been different so far.
     is_same: bool,
     tail: Tail,
+    /// Coding of the last new head.
+    coding: ContentCoding,
+    /// The reply has another coding than the good ones.
+    has_other_coding: bool,
     /// Status of a reply that failed because of it.
     failed_status: Option<u16>,
 }
 
 /// Numbers of failure details from which on they are texts; those below are statuses.
 const MALFORMED: u32 = 1_000;
+
+/// Name in results of a coding that has none here.
+const OTHER_CODING: &str = "other";
 
 const NO_HEAD: Head = Head { status: 0, body: BodyLength::Exact(0), persistence: Persistence::KeepAlive };
 
@@ -80,6 +93,7 @@ impl HttpClient {
             request: spec.request.clone(),
             template: HeadTemplate::new(),
             reference: Reference::new(&spec.expectation, bytes_max),
+            coding: None,
         };
         let requests = specs.iter().map(state).collect();
         Self {
@@ -104,11 +118,18 @@ impl HttpClient {
         if !self.verify.compares_content() {
             return 0;
         }
-        self.requests
-            .iter()
-            .zip(&other.requests)
-            .filter(|(ours, theirs)| !ours.reference.agrees(&theirs.reference))
-            .count()
+        self.requests.iter().zip(&other.requests).filter(|(ours, theirs)| !ours.agrees(theirs)).count()
+    }
+
+    /// Returns the bodies of the good replies, one for each request of which there was any, in the order of the requests.
+    #[must_use]
+    pub fn bodies(&self) -> Vec<BodySeen> {
+        let seen = |(index, state): (usize, &RequestState)| {
+            let request = self.operation_name(u32::try_from(index).unwrap_or(u32::MAX)).into_owned();
+            let coding = state.coding?.map_or(OTHER_CODING, Coding::name).to_owned();
+            Some(BodySeen { request, coding, bytes: state.reference.length()?, sha256: state.reference.digest() })
+        };
+        self.requests.iter().enumerate().filter_map(seen).collect()
     }
 }
 
@@ -124,6 +145,8 @@ impl ClientProtocol for HttpClient {
             body_bytes: 0,
             is_same: false,
             tail: Tail::default(),
+            coding: Some(Coding::Identity),
+            has_other_coding: false,
             failed_status: None,
         }
     }
@@ -147,11 +170,10 @@ impl ClientProtocol for HttpClient {
         let progress = loop {
             match conn.decoder.next(&mut state.template, &mut rest) {
                 Ok(Event::Body(piece)) => conn.body(piece, &mut state.reference),
-                Ok(Event::Head(head)) => {
-                    conn.head = head;
-                    conn.verify = state.level(self.verify, &mut self.sampler);
-                    conn.body_bytes = 0;
-                    conn.is_same = conn.verify.compares_content() && is_success(head);
+                Ok(Event::Head(head)) => conn.begin(head, state.level(self.verify, &mut self.sampler)),
+                Ok(Event::NewHead(head, coding)) => {
+                    conn.begin(head, state.level(self.verify, &mut self.sampler));
+                    conn.compare_coding(coding, state);
                 }
                 Ok(Event::End) => {
                     let outcome = conn.outcome(state);
@@ -216,9 +238,33 @@ impl RequestState {
     fn level(&self, deepest: HttpVerify, sampler: &mut Sampler) -> HttpVerify {
         if sampler.draw() || self.reference.awaits_body() { deepest } else { deepest.min(HttpVerify::Length) }
     }
+
+    fn agrees(&self, other: &Self) -> bool {
+        let is_coded_alike = self.coding.zip(other.coding).is_none_or(|(ours, theirs)| ours == theirs);
+        is_coded_alike && self.reference.agrees(&other.reference)
+    }
 }
 
 impl HttpConn {
+    #[inline]
+    fn begin(&mut self, head: Head, verify: HttpVerify) {
+        self.head = head;
+        self.verify = verify;
+        self.body_bytes = 0;
+        self.is_same = verify.compares_content() && is_success(head);
+    }
+
+    /// Compares the coding of a new head. Equal heads have equal codings, so that nothing is to be done for them: a template
+    /// with another coding is forgotten, and the next head is a new one.
+    #[cold]
+    fn compare_coding(&mut self, coding: ContentCoding, state: &mut RequestState) {
+        self.coding = coding;
+        if is_success(self.head) && state.coding.is_some_and(|known| known != coding) {
+            (self.is_same, self.has_other_coding) = (false, true);
+            state.template = HeadTemplate::new();
+        }
+    }
+
     #[inline]
     fn body(&mut self, piece: &[u8], reference: &mut Reference) {
         if self.is_same {
@@ -235,6 +281,7 @@ impl HttpConn {
     /// Whatever is not simply equal to what is kept.
     #[inline(never)]
     fn check_reply(&mut self, state: &mut RequestState) -> RequestOutcome {
+        let has_other_coding = std::mem::take(&mut self.has_other_coding);
         if self.verify == HttpVerify::None {
             return Ok(());
         }
@@ -245,6 +292,9 @@ impl HttpConn {
         if self.verify == HttpVerify::Status {
             return Ok(());
         }
+        if has_other_coding {
+            return Err(ErrorClass::Encoding);
+        }
         let (length, reference) = (self.body_bytes, &mut state.reference);
         if !reference.has_length(length) {
             if self.verify.compares_content() {
@@ -254,9 +304,11 @@ impl HttpConn {
         }
         if !self.verify.compares_content() {
             reference.settle_length(length);
-            return Ok(());
+        } else if !self.is_same || !reference.accept(length, &self.tail) {
+            return Err(ErrorClass::Content);
         }
-        if self.is_same && reference.accept(length, &self.tail) { Ok(()) } else { Err(ErrorClass::Content) }
+        state.coding.get_or_insert(self.coding);
+        Ok(())
     }
 
     #[inline]

@@ -110,6 +110,11 @@ impl Target {
         Ok(Self { server, is_tls, host: authority.as_str().to_owned(), path })
     }
 
+    /// Returns the target of another path on the same server.
+    pub fn with_path(&self, path: &str) -> Result<Self, TargetError> {
+        Ok(Self { path: parse_uri(path, path)?.0, ..self.clone() })
+    }
+
     /// Returns the name that the server's certificate must be valid for, if TLS is spoken.
     #[must_use]
     pub fn tls_name(&self) -> Option<&str> {

@@ -20,7 +20,7 @@ pub enum HttpVerify {
     None,
     /// The status is 2xx
     Status,
-    /// … and the body is as long as that of the first good reply
+    /// … and the body is as long as that of the first good reply, in the same content coding
     Length,
     /// … and the body equals that of the first good reply
     Content,
@@ -42,6 +42,12 @@ pub enum Expectation {
     Nothing,
     Digest([u8; 32]),
     Body(Arc<[u8]>),
+}
+
+/// Returns the SHA-256 of a body in hexadecimal digits.
+#[must_use]
+pub fn digest_text(body: &[u8]) -> String {
+    Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Body that replies are compared with.
@@ -162,6 +168,18 @@ impl Reference {
     #[must_use]
     pub fn has_length(&self, length: u64) -> bool {
         self.length.is_none_or(|known| known == length)
+    }
+
+    /// Returns the length of the bodies, once there was a good reply.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// Returns the SHA-256 of the body in hexadecimal digits, if all of it is known and kept.
+    #[must_use]
+    pub fn digest(&self) -> Option<String> {
+        (self.extent == Extent::Whole).then(|| digest_text(&self.body))
     }
 
     /// Takes note of a good reply of this length, of which nothing else was checked. It says nothing of the body, which

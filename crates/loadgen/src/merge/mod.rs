@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 
 use crate::{
     histogram::{decode, encode},
-    result::{Backlog, Latency, NamedResult, RunResult, Saturation, ServerUsage, Step},
+    result::{Backlog, BodySeen, Latency, NamedResult, RunResult, Saturation, ServerUsage, Step},
 };
 
 /// Order of the merged runs in time.
@@ -127,6 +127,7 @@ pub fn merge(parts: &[NamedResult], order: Order) -> Result<Merged, MergeError> 
         lag_histogram: lag.as_ref().map(encode),
         backlog_histogram: waiting.as_ref().map(encode),
         first_byte_histogram: first_byte.as_ref().map(encode),
+        bodies: BodySeen::distinct(results().flat_map(|result| result.bodies.clone())),
         timeline: None,
         capacity: None,
         steps: steps(parts, order)?,

@@ -204,6 +204,7 @@ impl RunReadings<'_> {
             was_interrupted: interrupted.is_some(),
             was_abandoned: false,
             protocols: Vec::new(),
+            bodies: Vec::new(),
         };
         for report in &mut self.reports {
             match (&mut measured.timeline, report.timeline.take()) {

@@ -2,7 +2,7 @@
 
 mod steps;
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::{
     instructions::CountedModes,
@@ -54,6 +54,7 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     row(out, "throughput", &rate(result.throughput_rps), "verified requests/s")?;
     row(out, "received", &mebibytes_per_second(result.bytes_in, result.duration_s), "MiB/s")?;
     row(out, "sent", &mebibytes_per_second(result.bytes_out, result.duration_s), "MiB/s")?;
+    write_bodies(out, result)?;
     writeln!(out)?;
     write_latencies(out, result)?;
     if result.clipped > 0 {
@@ -68,6 +69,25 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     }
     writeln!(out)?;
     write_cpu(out, result)
+}
+
+/// Writes the number of bodies, their sizes and codings, where there are several or one is coded.
+fn write_bodies(out: &mut String, result: &RunResult) -> std::fmt::Result {
+    let bodies = &result.bodies;
+    let mut codings: BTreeMap<&str, u64> = BTreeMap::new();
+    bodies.iter().for_each(|body| *codings.entry(&body.coding).or_default() += 1);
+    let is_plain = bodies.len() < 2 && codings.keys().all(|&coding| coding == "identity");
+    let (Some(least), Some(most)) =
+        (bodies.iter().map(|body| body.bytes).min(), bodies.iter().map(|body| body.bytes).max())
+    else {
+        return Ok(());
+    };
+    if is_plain {
+        return Ok(());
+    }
+    let codings: Vec<_> = codings.iter().map(|(coding, count)| format!("{} {coding}", Grouped(*count))).collect();
+    let remark = format!("of {} to {} bytes: {}", Grouped(least), Grouped(most), codings.join(", "));
+    row(out, "bodies", &Grouped(bodies.len() as u64).to_string(), &remark)
 }
 
 /// Writes a row; a long remark goes on below itself.

@@ -7,7 +7,11 @@ mod latency;
 pub(crate) mod samples;
 mod settings;
 
-use std::{collections::BTreeMap, fmt, num::NonZeroU64};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    num::NonZeroU64,
+};
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
@@ -130,6 +134,10 @@ pub struct RunResult {
     #[schemars(extend("contentEncoding" = "base64"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte_histogram: Option<String>,
+    /// Bodies of the good replies of http, in the order of the requests; absent if none was compared. Merged results have each
+    /// body that any of them saw.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bodies: Vec<BodySeen>,
     /// The window in intervals; null without --timeline.
     #[serde(default)]
     pub timeline: Option<Timeline>,
@@ -204,6 +212,28 @@ impl RunResult {
         }
         let asked = self.config.get("connections").and_then(Value::as_u64)?;
         self.connections_opened.filter(|&opened| opened < asked).map(|opened| (asked, opened))
+    }
+}
+
+/// Body of the good replies to a request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema, Serialize)]
+pub struct BodySeen {
+    /// Method and target, as the request line has them.
+    pub request: String,
+    /// Length as it was sent, without transfer coding.
+    pub bytes: u64,
+    /// Value of Content-Encoding; identity where there was none, other for several or an unknown one.
+    #[schemars(extend("enum" = ["identity", "gzip", "zstd", "br", "other"]))]
+    pub coding: String,
+    /// SHA-256 of the body as it was sent, in hexadecimal digits; null where only lengths were compared.
+    pub sha256: Option<String>,
+}
+
+impl BodySeen {
+    /// Returns each of them once, in their order.
+    pub fn distinct(bodies: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut known = HashSet::new();
+        bodies.into_iter().filter(|body| known.insert(body.clone())).collect()
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) fn nothing() -> RunResult {
         lag_histogram: None,
         backlog_histogram: None,
         first_byte_histogram: None,
+        bodies: Vec::new(),
         timeline: None,
         capacity: None,
         steps: Vec::new(),

@@ -63,6 +63,72 @@ fn a_body_with_another_content_is_counted() {
 }
 
 #[test]
+fn a_body_in_another_coding_is_counted() {
+    let coded = |coding: &str| reply("200 OK", &format!("Content-Encoding: {coding}\r\n"), 4, "body");
+    for (first, other) in [("br", "gzip"), ("identity", "gzip"), ("br", "identity"), ("br", "br, gzip"), ("odd", "br")]
+    {
+        let replies = [coded(first), coded(other)];
+        for verify in ["length", "content"] {
+            let replies = replies.clone();
+            let server = Server::start(move |n| Act::Say(replies[usize::from(n % 5 == 3)].clone()));
+            let run = Run::http(&server.url(), &["-c", "1", "-n", "10", "--verify", verify]);
+            run.assert_errors(&[("encoding", 2)]);
+            let seen = &run.result.bodies[0];
+            assert_eq!((seen.bytes, seen.coding.replace("other", "odd").as_str()), (4, first), "{verify}");
+            assert_eq!(seen.sha256.is_some(), verify == "content");
+            assert!(run.stderr.contains("another Content-Encoding than before (encoding)"), "{}", run.stderr);
+        }
+        let server = Server::start(move |n| Act::Say(replies[usize::from(n == 3)].clone()));
+        Run::http(&server.url(), &["-c", "1", "-n", "10", "--verify", "status"]).assert_errors(&[]);
+    }
+}
+
+/// SHA-256 of `/a.css`.
+const DIGEST: &str = "265f8008c1916ae641379b374ea46e86863036e8cf1d674376602b9a30f042ef";
+
+#[test]
+fn paths_of_a_file_are_asked_for_in_turn() {
+    let server = Server::answering(http_request, |_, request| {
+        let path = String::from_utf8_lossy(request).split(' ').nth(1).unwrap_or_default().to_owned();
+        let coding = if path.ends_with(".css") { "Content-Encoding: br\r\n" } else { "" };
+        Act::Say(reply("200 OK", coding, path.len(), &path))
+    });
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "# what a browser asks for\n/index.html\n/a.css\n\nGET /b.png\n").expect("written");
+    let paths = file.path().to_str().expect("UTF-8");
+    let run = Run::http(&server.url(), &["-c", "2", "-n", "300", "--paths", paths]);
+    run.assert_errors(&[]);
+    let seen: Vec<_> = run.result.bodies.iter().map(|body| (&*body.request, body.bytes, &*body.coding)).collect();
+    let expected = [("GET /index.html", 11, "identity"), ("GET /a.css", 6, "br"), ("GET /b.png", 6, "identity")];
+    assert_eq!(seen, expected);
+    assert_eq!(run.result.bodies[1].sha256.as_deref(), Some(DIGEST));
+    assert_eq!(run.result.config["paths"], paths);
+    let text = loadgen(&["http", "-n", "30", "--paths", paths, &server.url()]);
+    let text = String::from_utf8(text.stdout).expect("UTF-8");
+    assert!(text.contains("of 6 to 11 bytes: 1 br, 2 identity"), "{text}");
+    // Each path as often as the others, whichever thread asks.
+    let asked = run.result.bytes_out;
+    assert_eq!(asked % 100, 0, "{asked}");
+}
+
+#[test]
+fn a_file_of_paths_that_is_none_is_bad_usage() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let paths = file.path().to_str().expect("UTF-8");
+    for (text, more, said) in [
+        ("/a\n", &[][..], "line 1"),
+        ("", &["http://127.0.0.1:1/"][..], "there is no path and no URL in it"),
+        ("/a\n/b c\n", &["http://127.0.0.1:1/"], "line 2"),
+        ("/a\n", &["http://127.0.0.1:1/", "http://127.0.0.1:1/b"], "--paths goes with one URL"),
+    ] {
+        std::fs::write(file.path(), text).expect("written");
+        let ended = loadgen(&[&["http", "--paths", paths], more].concat());
+        let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.code() == Some(2) && stderr.contains(said) && stderr.lines().count() == 1, "{stderr}");
+    }
+}
+
+#[test]
 fn bodies_that_differ_between_threads_are_found() {
     // Two threads with one connection each: a barrier lets each get one of the first two requests.
     let barrier = std::sync::Barrier::new(2);

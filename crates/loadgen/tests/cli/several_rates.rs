@@ -26,9 +26,11 @@ fn slow_queue() -> QueueServer {
 fn each_of_several_rates_is_a_step_with_its_own_result() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path().to_str().expect("UTF-8");
-    let options = ["-c", "2", "-R", "50,100.5,150", "-n", "20", "--out", out];
-    check_steps(&Run::http(&server.url(), &options), directory.path());
+    let run = until_in_time(|| {
+        let out = emptied(directory.path());
+        Run::http(&server.url(), &["-c", "2", "-R", "50,100.5,150", "-n", "20", "--out", &out])
+    });
+    check_steps(&run, directory.path());
     // The same as a table, and as rows.
     let text = loadgen(&["http", "-c", "2", "-R", "100,200", "-n", "5", &server.url()]);
     let text = String::from_utf8(text.stdout).expect("UTF-8");
@@ -36,6 +38,22 @@ fn each_of_several_rates_is_a_step_with_its_own_result() {
     assert_eq!(text.lines().filter(|line| line.trim_start().starts_with(['1', '2'])).count(), 2, "{text}");
     let csv = loadgen(&["http", "-c", "2", "-R", "100,200", "-n", "5", "--format", "csv", &server.url()]);
     assert_eq!(String::from_utf8(csv.stdout).expect("UTF-8").lines().count(), 3);
+}
+
+/// Runs again where the machine had no time for the last request of a step, which ends a run early and rightly.
+fn until_in_time(run: impl Fn() -> Run) -> Run {
+    const RUNS_MAX: usize = 20;
+    let is_late = |run: &Run| run.result.steps.iter().any(|step| step.note.starts_with("only "));
+    let mut runs = std::iter::repeat_with(run).take(RUNS_MAX);
+    runs.find(|run| !is_late(run)).expect("a run that the machine has time for")
+}
+
+/// Removes the result of an earlier run from a directory, and returns its name.
+fn emptied(directory: &std::path::Path) -> String {
+    for entry in std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path()) {
+        if entry.is_dir() { std::fs::remove_dir_all(&entry) } else { std::fs::remove_file(&entry) }.expect("removed");
+    }
+    directory.to_str().expect("UTF-8").to_owned()
 }
 
 /// Panics unless there is a step of 20 requests for each of the three rates, as it was stored.
@@ -64,9 +82,12 @@ fn queue_clients_run_several_rates_with_fresh_fifos() {
             Answer::say(b"x")
         });
         let directory = tempfile::tempdir().expect("a directory");
-        let out = directory.path().to_str().expect("UTF-8");
-        let options = ["--clients", "2", "-R", "50,100.5,150", "-n", "20", "--out", out, "--spawn", spawn];
-        let run = Run::mq(&server, &options);
+        let run = until_in_time(|| {
+            names.lock().expect("nobody panics with it").clear();
+            let out = emptied(directory.path());
+            let options = ["--clients", "2", "-R", "50,100.5,150", "-n", "20", "--out", &out, "--spawn", spawn];
+            Run::mq(&server, &options)
+        });
         check_steps(&run, directory.path());
         assert!(run.result.steps.iter().all(|step| step.result.first_byte_us.is_some()), "{:?}", run.result);
         let names = names.lock().expect("nobody panics with it");

@@ -268,11 +268,10 @@ struct Null {
 
 impl Null {
     fn start(ours: &Path, protocol: &str, cpu: usize) -> Result<Self> {
-        let mut child = Command::new(ours)
-            .args(["null", "--listen", "127.0.0.1:0", "--protocol", protocol, "--pin", &cpu.to_string()])
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start the null server")?;
+        let mut command = Command::new(ours);
+        command.args(["null", "--listen", "127.0.0.1:0", "--protocol", protocol, "--pin", &cpu.to_string()]);
+        let child = sys::child::end_with_starter(command.stdout(Stdio::piped())).spawn();
+        let mut child = child.context("cannot start the null server")?;
         let mut line = String::new();
         let stdout = child.stdout.take().context("standard output is piped")?;
         BufReader::new(stdout).read_line(&mut line)?;

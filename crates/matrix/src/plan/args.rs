@@ -100,13 +100,13 @@ pub struct Args {
     /// CPUs of the load generator
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     pub(super) client_cpus: Option<CpuList>,
-    /// Servers to measure beside, other people's where installed: nginx, lighttpd, redis, memcached, http-server (beside
-    /// zerocopy), or none
+    /// Servers to measure beside, other people's where installed: nginx, lighttpd, h2o, caddy, redis, memcached, http-server
+    /// (beside zerocopy), or none
     #[arg(
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        default_value = "nginx,lighttpd,redis,memcached,http-server"
+        default_value = "nginx,lighttpd,h2o,caddy,redis,memcached,http-server"
     )]
     pub(super) against: Vec<String>,
     /// Cargo profile that the servers and the generator are built with; figures of any but `release` are not judged

@@ -13,7 +13,7 @@ use crate::plan::{
     backends::{Backends, Combination, THREADS, THREADS_FLAG},
     cpus::CpuList,
     filter::{Filter, Product, Vocabulary},
-    peers::{self, Peer},
+    peers::{self, Peer, web::site_coding},
     subjects::{self, Subject},
 };
 
@@ -208,7 +208,7 @@ impl Cells {
 
     /// A cell that is not ours, selected for the workloads that it understands.
     fn limited(&self, cell: Cell, workloads: &[Workload]) -> Cell {
-        let understands = |workload: &Workload| self.subject.answers(cell.role, &cell.server, workload);
+        let understands = |workload: &Workload| self.subject.asks(&cell, workload);
         Cell { only_under: names_unless_all(workloads, understands), ..cell }
     }
 
@@ -232,6 +232,17 @@ impl Cells {
         let mut programs: Vec<PathBuf> = std::iter::once(self.executable.clone()).chain(peers).collect();
         programs.dedup();
         programs
+    }
+
+    /// Returns the generator's arguments as this cell understands what they ask for.
+    pub(crate) fn understood_by(&self, cell: &Cell, mut arguments: Vec<String>) -> Vec<String> {
+        if self.peer(cell).is_some_and(|peer| !peer.reads_weights()) {
+            let coding = site_coding();
+            for word in arguments.iter_mut().filter(|word| *word == coding.field()) {
+                *word = coding.field_without_weights().to_owned();
+            }
+        }
+        arguments
     }
 
     pub(crate) fn peer(&self, cell: &Cell) -> Option<&'static dyn Peer> {

@@ -14,7 +14,7 @@ use crate::{
         cpus::CpuList,
         filter::{Filter, Vocabulary, hint},
         pace::{self, Pace},
-        presets, preview,
+        peers, presets, preview,
         spec::{RunSpec, SubjectSpec},
         subjects::{self, Subject, Timing},
         sweep::{self, Sweep},
@@ -268,14 +268,7 @@ fn notes(spec: &RunSpec, pace: &Pace, subject: &Subject, selection: &Selection, 
             "System calls were not counted: strace is not installed.".to_owned()
         });
     }
-    if workloads.iter().any(|workload| matches!(workload.arrivals, Arrivals::Open { .. })) {
-        notes.push(format!(
-            "The open loop offers every cell the same load: {}. The capacity is what {} served in one closed-loop visit of {} before the first block. Latency and cost at equal load come from it.",
-            spec.variants.shares(),
-            selection.reference,
-            subject.calibration(),
-        ));
-    }
+    notes.extend(open_loops(spec, subject, &selection.reference, workloads));
     if spec.is_quick {
         notes.push(format!(
             "Quick: to save time, {}, a flagged visit is repeated at most once, and only if all visits are still expected to take at most {} s.",
@@ -283,8 +276,30 @@ fn notes(spec: &RunSpec, pace: &Pace, subject: &Subject, selection: &Selection, 
             subject.quick_retry_budget_s(),
         ));
     }
+    if workloads.iter().any(|workload| subjects::asks_for_site(&workload.name)) && peers::web::lacks_brotli() {
+        notes.push("nginx is installed without its module for files compressed by brotli: everybody is asked for gzip, so that all send the same bytes.".to_owned());
+    }
     for peer in &selection.missing_peers {
         notes.push(format!("{peer} is not installed and was left out."));
+    }
+    notes
+}
+
+/// Describes the load of the open loops, in a sentence for each capacity that they offer a fraction of.
+fn open_loops(spec: &RunSpec, subject: &Subject, reference: &str, workloads: &[Workload]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for workload in workloads {
+        let Arrivals::Open { fraction, .. } = workload.arrivals else { continue };
+        let fraction = subject.fraction(&workload.name).unwrap_or(fraction);
+        let calibration = subject.calibration(&workload.name);
+        let note = format!(
+            "Open loops offer every cell the same load: {} in `{}`. The capacity is what {reference} served in one closed-loop visit of {calibration} before the first block. Latency and cost at equal load come from it.",
+            spec.variants.shares(fraction),
+            subjects::plain(&workload.name),
+        );
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
     }
     notes
 }

@@ -8,7 +8,7 @@ use results::{Arrivals, Workload};
 
 use crate::usage::whole;
 use crate::{
-    plan::subjects::{OPEN_FRACTION, Subject, VARIANT_MARK},
+    plan::subjects::{Subject, VARIANT_MARK},
     usage,
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Variants {
         value_parser = |text: &str| whole(text, 1..=PIPELINE_MAX, "16"))]
     pipeline: Vec<u32>,
     /// Open loops at this load: a share of the reference's capacity, or requests per second; 0.3x,0.7x or 20000
-    /// [default: 0.5x]
+    /// [default: what the workload says, 0.5x as a rule]
     #[arg(long, value_name = "RATE", value_delimiter = ',', conflicts_with = "preset")]
     rate: Vec<Rate>,
 }
@@ -96,9 +96,9 @@ impl Variants {
         varied
     }
 
-    /// Describes the load that open loops offer, of the capacity.
-    pub(crate) fn shares(&self) -> String {
-        let default = [Rate::Share(OPEN_FRACTION)];
+    /// Describes the load that an open loop offers, of the capacity; `fraction` is its own.
+    pub(crate) fn shares(&self, fraction: f64) -> String {
+        let default = [Rate::Share(fraction)];
         let rates = if self.rate.is_empty() { &default } else { &*self.rate };
         rates.iter().map(|rate| rate.in_words()).collect::<Vec<_>>().join(", ")
     }
@@ -135,7 +135,8 @@ fn or_own<T: Copy>(given: &[T]) -> Vec<Option<T>> {
 fn variant(own: &Workload, connections: Option<u32>, pipeline: Option<u32>, rate: Option<Rate>) -> Workload {
     let connections = connections.filter(|connections| *connections != own.connections);
     let pipeline = pipeline.filter(|pipeline| *pipeline != own.pipeline);
-    let rate = rate.filter(|rate| *rate != Rate::Share(OPEN_FRACTION));
+    let rate =
+        rate.filter(|rate| !matches!(own.arrivals, Arrivals::Open { fraction, .. } if *rate == Rate::Share(fraction)));
     let parts: Vec<String> = [
         connections.map(|connections| format!("c{connections}")),
         pipeline.map(|pipeline| format!("P{pipeline}")),
@@ -262,7 +263,7 @@ mod tests {
         let (http, names) = (&SUBJECTS[0], ["get-128B-c64-open".to_owned()]);
         let rates = variants(&[], &[], &["20000", "0.25x"]);
         let mut workloads = subjects::select_with(http, &names, &timing(), false, |own| rates.of(own));
-        subjects::calibrate(http, &mut workloads, 100_000.0, &timing());
+        subjects::calibrate(http, &mut workloads, "get-128B-c64", 100_000.0, &timing());
         let offered = [(20_000.0, 0.2), (25_000.0, 0.25)];
         for (workload, (rate_rps, fraction)) in workloads.iter().zip(offered) {
             assert_eq!(workload.arrivals, Arrivals::Open { rate_rps, fraction, capacity_rps: 100_000.0 });

@@ -14,4 +14,6 @@ pub(crate) mod syscalls;
 pub(crate) mod visit;
 
 #[cfg(test)]
+mod delivery_tests;
+#[cfg(test)]
 mod remote_tests;

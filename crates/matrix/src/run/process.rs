@@ -218,17 +218,10 @@ fn last_words(log: &Path) -> String {
     if words.is_empty() { words } else { format!(": {words}") }
 }
 
-/// The program, behind `setpriv --pdeathsig` where there is one, so that even a SIGKILL here leaves no server behind.
+/// The program, as a child that even a SIGKILL here does not leave behind.
 fn guarded(program: &OsStr) -> Command {
-    static HAS_SETPRIV: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
-        let probe = Command::new("setpriv").args(["--pdeathsig", "KILL", "true"]).stderr(Stdio::null()).status();
-        probe.is_ok_and(|status| status.success())
-    });
-    if !*HAS_SETPRIV {
-        return Command::new(program);
-    }
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    let mut command = Command::new(program);
+    sys::child::end_with_starter(&mut command);
     command
 }
 

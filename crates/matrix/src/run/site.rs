@@ -1,5 +1,7 @@
 //! The files that every server serves: fixed sizes, pseudo-random printable content, the same in every run.
 
+pub(crate) mod web;
+
 use std::{
     collections::BTreeSet,
     fs::{self, File},

@@ -96,9 +96,9 @@ fn calls(
     let mut wrapper: Vec<OsString> = ["strace", "-D", "-f", "-qq", "-c", "-o"].map(OsString::from).to_vec();
     wrapper.push(table.clone().into());
     let (server, address) = bench.start_server(cells, cell, workload, &wrapper)?;
-    let load = bench.fill(cells, cell.role, workload, &server, &address).and_then(|filled| {
+    let load = bench.fill(cells, cell, workload, &server, &address).and_then(|filled| {
         filled.context("interrupted")?;
-        let arguments = bench.load_arguments(cells, cell.role, workload, &address, &server);
+        let arguments = bench.load_arguments(cells, cell, workload, &address, &server);
         let load_s = cells.subject.load_s(workload, bench.timing.slice_s, bench.timing.longest_warmup_s());
         bench.generate(&with_requests(&arguments, requests), load_s)?.context("interrupted")
     });

@@ -109,6 +109,17 @@ impl Bench {
         Some(attempt)
     }
 
+    /// Asks a cell for what it has to deliver, without a load. `None` when the user asked to stop at once.
+    ///
+    /// # Errors
+    /// It delivers less or other than it must, or does not serve.
+    pub(crate) fn check(&self, cells: &Cells, cell: &Cell, workload: &Workload) -> Result<Option<()>> {
+        let (server, address) = self.start_server(cells, cell, workload, &[])?;
+        let filled = self.fill(cells, cell, workload, &server, &address)?;
+        drop(server.terminate());
+        Ok(filled.map(drop))
+    }
+
     /// The standard error of the last server.
     pub(super) fn server_log(&self) -> PathBuf {
         self.scratch.path().join("server.log")
@@ -156,27 +167,26 @@ impl Bench {
         address: &str,
     ) -> Result<Option<Loaded>> {
         let load_s = cells.subject.load_s(workload, self.timing.slice_s, self.timing.longest_warmup_s());
-        let role = cell.role;
         let key = (cell.id.clone(), workload.name.clone());
         let is_checked = cells.subject.preload_only_checks() && self.checked.borrow().contains(&key);
-        let filled = if is_checked { Some(None) } else { self.fill(cells, role, workload, server, address)? };
+        let filled = if is_checked { Some(None) } else { self.fill(cells, cell, workload, server, address)? };
         let Some(bytes_per_key) = filled else { return Ok(None) };
         self.checked.borrow_mut().insert(key);
         let mut arguments = match &self.machine {
-            Machine::Here => self.load_arguments(cells, role, workload, address, server),
+            Machine::Here => self.load_arguments(cells, cell, workload, address, server),
             // The generator cannot see the process, so its CPU time is read before and after the run: the warm-up is a
             // run of its own.
             Machine::Remote(_) => {
                 if workload.repetitions.is_none() {
                     let timing = Timing { slice_s: self.timing.warmup_s, warmup_s: 0.0, ..self.timing.clone() };
-                    let arguments = self.blind_arguments(cells, role, workload, address, &timing);
+                    let arguments = self.blind_arguments(cells, cell, workload, address, &timing);
                     // A short one may end before the first reply, which is an error; a real one comes back below.
                     if matches!(self.generate(&arguments, load_s), Ok(None)) {
                         return Ok(None);
                     }
                 }
                 let timing = Timing { warmup_s: 0.0, ..self.timing.clone() };
-                self.blind_arguments(cells, role, workload, address, &timing)
+                self.blind_arguments(cells, cell, workload, address, &timing)
             }
         };
         if let Some(directory) = &self.histograms {
@@ -195,22 +205,23 @@ impl Bench {
     pub(super) fn fill(
         &self,
         cells: &Cells,
-        role: Role,
+        cell: &Cell,
         workload: &Workload,
         server: &Process,
         address: &str,
     ) -> Result<Option<Option<f64>>> {
         // The null server keeps nothing, and has one document for all.
-        let Some(prepared) = workload.prepared().filter(|_| role != Role::Null) else { return Ok(Some(None)) };
+        let Some(prepared) = workload.prepared().filter(|_| cell.role != Role::Null) else { return Ok(Some(None)) };
         let site = self.scratch.site();
-        let target = Target { workload, role, address, site: &site.to_string_lossy() };
+        let target = Target { workload, role: cell.role, address, site: &site.to_string_lossy() };
         let empty = self.process(server)?.rss_bytes;
-        let arguments = cells.subject.preload_arguments(&target, &self.timing);
+        let arguments = cells.understood_by(cell, cells.subject.preload_arguments(&target, &self.timing));
         let prepare_s = cells.subject.preload_s(workload);
         let Some(run) = self.generate(&arguments, prepare_s).context("before the load")? else { return Ok(None) };
         if run.ok < u64::from(prepared) {
             bail!("{} of {prepared} keys were stored or documents right: {:?}", run.ok, run.errors);
         }
+        cells.subject.check_answers(workload, &site, &run)?;
         let added = self.process(server)?.rss_bytes.saturating_sub(empty);
         let is_kept = workload.keys.is_some() && !workload.allows_misses;
         Ok(Some(is_kept.then(|| added as f64 / f64::from(prepared))))
@@ -219,28 +230,30 @@ impl Bench {
     pub(super) fn load_arguments(
         &self,
         cells: &Cells,
-        role: Role,
+        cell: &Cell,
         workload: &Workload,
         address: &str,
         server: &Process,
     ) -> Vec<String> {
         let site = self.scratch.site();
-        let target = Target { workload, role, address, site: &site.to_string_lossy() };
-        subjects::arguments(cells.subject, &target, &self.timing, &server.pid().to_string())
+        let target = Target { workload, role: cell.role, address, site: &site.to_string_lossy() };
+        let pid = server.pid().to_string();
+        cells.understood_by(cell, subjects::arguments(cells.subject, &target, &self.timing, &pid))
     }
 
     /// For a generator that cannot see the server's process.
     fn blind_arguments(
         &self,
         cells: &Cells,
-        role: Role,
+        cell: &Cell,
         workload: &Workload,
         address: &str,
         timing: &Timing,
     ) -> Vec<String> {
         let site = self.scratch.site();
-        let target = Target { workload, role, address, site: &site.to_string_lossy() };
-        subjects::without(&subjects::arguments(cells.subject, &target, timing, "PID"), &["--server-pid"])
+        let target = Target { workload, role: cell.role, address, site: &site.to_string_lossy() };
+        let arguments = cells.understood_by(cell, subjects::arguments(cells.subject, &target, timing, "PID"));
+        subjects::without(&arguments, &["--server-pid"])
     }
 
     fn process(&self, server: &Process) -> Result<Snapshot> {

@@ -38,7 +38,7 @@ impl Protocol for Stream {
 
 fn stream(protocol: &Stream, limits: Limits, now: Now) -> Session<Stream> {
     let socket = std::io::stdin();
-    Session::new(protocol, Peer::new(std::os::fd::AsFd::as_fd(&socket), 0), limits, now)
+    Session::new(protocol, Peer::unknown(std::os::fd::AsFd::as_fd(&socket), 0), limits, now)
 }
 
 /// Sends at most `max` bytes and offers a turn where the session says so, as a driver does.
@@ -92,7 +92,7 @@ fn an_old_session_completes_its_stream() {
     let at = |ms| Now { instant: begin.instant + Duration::from_millis(ms), ..begin };
     let mut s = stream(&protocol, Limits { age_max: Some(Duration::from_secs(1)), ..Limits::default() }, begin);
     s.feed(&protocol, b"!", begin);
-    s.tick(&protocol, at(1_000));
+    s.tick(&protocol, at(1_000), Uptake::none);
     while !s.outbox.is_idle() {
         sent += send_and_resume(&mut s, &protocol, 90_000, at(1_100));
         s.sent(at(1_100));

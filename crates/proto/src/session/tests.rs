@@ -7,9 +7,9 @@ use crate::{BatchInput, NextWrite, Promise, Segment, Taken, run_batch};
 /// Lines are answered in order: `N` by N bytes of `x` and a newline; `later N` the same by a promise; `bye` closes;
 /// `huh` lingers, `all` does until it is delivered. Short answers are inline, longer ones shared.
 #[derive(Default)]
-struct Lines {
-    promises: Mutex<Vec<(Promise, usize)>>,
-    idle: Option<Duration>,
+pub(super) struct Lines {
+    pub(super) promises: Mutex<Vec<(Promise, usize)>>,
+    pub(super) idle: Option<Duration>,
 }
 
 fn answer(n: usize, out: &mut Outbox) {
@@ -59,13 +59,13 @@ pub(super) fn start() -> Now {
     Now { instant: Instant::now(), unix: Duration::ZERO }
 }
 
-fn session(protocol: &Lines, limits: Limits, now: Now) -> Session<Lines> {
+pub(super) fn session(protocol: &Lines, limits: Limits, now: Now) -> Session<Lines> {
     let socket = std::io::stdin();
-    Session::new(protocol, Peer::new(std::os::fd::AsFd::as_fd(&socket), 0), limits, now)
+    Session::new(protocol, Peer::unknown(std::os::fd::AsFd::as_fd(&socket), 0), limits, now)
 }
 
 /// Writes at most `max` bytes at a time, until nothing can be written.
-fn borrow_all(s: &mut Session<Lines>, sink: &mut Vec<u8>, max: usize) {
+fn borrow_all<P: Protocol>(s: &mut Session<P>, sink: &mut Vec<u8>, max: usize) {
     while let Some(NextWrite::Memory(iov, count)) = s.outbox.front() {
         let all: Vec<u8> = iov[..count].iter().flat_map(|piece| piece.iter().copied()).collect();
         let n = all.len().min(max);
@@ -205,24 +205,12 @@ fn idle_time_does_not_run_while_output_moves() {
         assert!(s.outbox.front().is_some());
         s.outbox.advance(1);
         s.sent(at(secs));
-        s.tick(&protocol, at(secs + 1));
+        s.tick(&protocol, at(secs + 1), Uptake::none);
         assert!(!s.is_done());
     }
     assert!(s.outbox.is_idle());
-    s.tick(&protocol, at(7 + 2));
+    s.tick(&protocol, at(7 + 2), Uptake::none);
     assert!(s.is_done());
-}
-
-/// A peer that takes nothing for the stall limit is aborted, whatever the protocol's own deadline.
-#[test]
-fn a_stalled_reader_is_aborted() {
-    let (protocol, begin) = (Lines::default(), start());
-    let limits = Limits { stall_max: Duration::from_secs(3), ..Limits::default() };
-    let mut s = session(&protocol, limits, begin);
-    s.feed(&protocol, b"6\n", begin);
-    assert_eq!(s.deadline(&protocol), Some(begin.instant + limits.stall_max));
-    s.tick(&protocol, Now { instant: begin.instant + Duration::from_secs(3), ..begin });
-    assert!(s.is_aborted() && s.is_done());
 }
 
 /// After a lingering close, input is discarded until the peer closes or the time is up.
@@ -241,7 +229,7 @@ fn a_lingering_close_discards_input_for_a_bounded_time() {
         if peer_closes {
             s.end_of_input();
         } else {
-            s.tick(&protocol, Now { instant: s.deadline(&protocol).unwrap(), ..begin });
+            s.tick(&protocol, Now { instant: s.deadline(&protocol).unwrap(), ..begin }, Uptake::none);
         }
         assert_eq!((s.is_done(), &got[..]), (true, &b"x\n"[..]));
     }
@@ -281,6 +269,53 @@ fn a_request_above_the_limit_ends_the_connection() {
     assert!(!s.wants_read() && s.begin_lingering(now));
 }
 
+/// Echoes its input, once a promise has been fulfilled that it makes before the first byte.
+#[derive(Default)]
+struct EchoLater(Mutex<Option<Promise>>);
+
+impl Protocol for EchoLater {
+    /// True once the promise has been made.
+    type Conn = bool;
+
+    fn open(&self, _: Peer<'_>, _: Now) -> bool {
+        false
+    }
+
+    fn on_input(&self, has_promised: &mut bool, input: &[u8], _: Now, out: &mut Outbox) -> Step {
+        if !*has_promised {
+            *has_promised = true;
+            *self.0.lock() = Some(out.defer());
+        }
+        if out.has_pending_replies() {
+            return Step::open(0);
+        }
+        out.inline().extend_from_slice(input);
+        Step::open(input.len())
+    }
+}
+
+/// They are not one long request.
+#[test]
+fn requests_that_wait_for_a_reply_do_not_end_the_connection() {
+    let (protocol, now, mut got) = (EchoLater::default(), start(), Vec::new());
+    let stdin = std::io::stdin();
+    let limits = Limits { request_bytes_max: 1000, ..Limits::default() };
+    let mut s = Session::new(&protocol, Peer::unknown(std::os::fd::AsFd::as_fd(&stdin), 0), limits, now);
+    let mut sent = 0;
+    while s.wants_read() {
+        s.feed(&protocol, &[b'x'; 300], now);
+        sent += 300;
+    }
+    assert!(sent >= 1000 && !s.begin_lingering(now));
+    protocol.0.lock().take().unwrap().fulfil(Outbox::default());
+    for _ in 0..2 {
+        borrow_all(&mut s, &mut got, usize::MAX);
+        s.resume(&protocol, now);
+    }
+    borrow_all(&mut s, &mut got, usize::MAX);
+    assert_eq!((got.len(), s.is_done(), s.wants_read()), (sent, false, true));
+}
+
 /// Half-close is not close: what was received is still answered, even where the outbox was full at the time.
 #[test]
 fn buffered_requests_are_answered_after_the_end_of_input() {
@@ -304,7 +339,7 @@ fn quiet_connections_give_their_buffers_back() {
     s.feed(&protocol, b"00\n", begin);
     borrow_all(&mut s, &mut got, usize::MAX);
     let due = s.deadline(&protocol).expect("there is something to trim");
-    s.tick(&protocol, Now { instant: due, ..begin });
+    s.tick(&protocol, Now { instant: due, ..begin }, Uptake::none);
     assert_eq!((s.spare_capacity(), s.is_done()), (0, false));
 }
 
@@ -338,7 +373,7 @@ fn an_old_session_ends_after_a_reply_or_when_it_is_quiet() {
         assert!(!s.is_done() && drain(&mut s, &protocol, at(9_500)) == b"x\n");
         assert_eq!(s.deadline(&protocol), Some(at(10_000).instant));
         assert!(!s.is_past_age(at(9_999)) && s.is_past_age(at(10_000)));
-        s.tick(&protocol, at(10_000));
+        s.tick(&protocol, at(10_000), Uptake::none);
         assert!(!s.is_past_age(at(10_000)) && s.wants_read(), "half a second after its last reply it may still ask");
         if is_asked {
             s.feed(&protocol, b"2\n3", at(10_100));
@@ -346,7 +381,7 @@ fn an_old_session_ends_after_a_reply_or_when_it_is_quiet() {
             s.feed(&protocol, b"\n", at(10_200));
             assert_eq!(drain(&mut s, &protocol, at(10_200)), b"xx\nxxx\n");
         } else {
-            s.tick(&protocol, at(10_500));
+            s.tick(&protocol, at(10_500), Uptake::none);
         }
         assert!(!s.wants_read() && s.begin_lingering(at(10_500)), "{is_asked}");
     }

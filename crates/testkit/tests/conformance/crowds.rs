@@ -143,20 +143,23 @@ fn connections_take_turns_when_workers_are_few() {
     });
 }
 
-/// A request that arrives slowly takes no worker from others.
+/// Requests that arrive slowly take no worker from others, however many they are.
 #[test]
 fn half_a_request_holds_nobody_up() {
-    let setup = Setup { args: &["--workers", "1", "--request-timeout", "300s"], ..PLAIN };
-    setup.check_server(|server, _| {
-        let mut slow = server.connect()?;
-        slow.send(b"ha")?;
-        for _ in 0..3 {
-            probe(server).context("another connection")?;
-            slow.send(b"a")?;
-        }
-        slow.send(b"lf\n")?;
-        slow.expect(b"haaaalf\n")
-    });
+    for (workers, count) in [("1", 1), ("8", 64), ("8", 500)] {
+        let args = Vec::leak(vec!["--workers", workers, "--request-timeout", "300s"]);
+        let setup = Setup { args, parallel: if count > 64 { 4 } else { 14 }, ..PLAIN };
+        setup.check_server(|server, _| {
+            let mut slow = (0..count).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
+            slow.iter_mut().try_for_each(|client| client.send(b"ha"))?;
+            for _ in 0..3 {
+                probe(server).context("another connection")?;
+                slow.iter_mut().try_for_each(|client| client.send(b"a"))?;
+            }
+            slow.iter_mut().try_for_each(|client| client.send(b"lf\n"))?;
+            slow.iter_mut().try_for_each(|client| client.expect(b"haaaalf\n"))
+        });
+    }
 }
 
 /// Clients that are slow to send are not closed as silent although many wait: `pool` with one worker serves them all.
@@ -200,6 +203,9 @@ fn connections_above_the_limit_are_refused_until_some_leave() {
             })?;
             eventually("all have left", || Ok(has_four_places(server)))?;
         }
+        // Not each of them, and with what would help.
+        let said = server.stderr().matches("connections are refused: 4 are open; raise --max-connections").count();
+        ensure!((1..=8).contains(&said), "it said so {said} times:\n{}", server.stderr());
         Ok(())
     });
 }

@@ -10,6 +10,7 @@ mod lifecycle;
 mod pipelining;
 mod pipes;
 mod registered;
+mod sent;
 mod service;
 mod shortage;
 mod signals;

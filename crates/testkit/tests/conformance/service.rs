@@ -3,11 +3,12 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::PathBuf,
     process::{Command, Stdio},
 };
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use sys::listen::{Address, ListenOptions};
 use testkit::{Client, ConnectionModel, Process, Server, eventually, expect_failure, run_to_end};
 
@@ -37,6 +38,32 @@ fn every_front_end_knows_its_number() {
         for (number, address) in server.addresses().iter().enumerate().cycle().take(12) {
             let listener = numbers(&mut Client::connect(address)?, "listener")?;
             ensure!(listener[..2] == [number, 2], "{address}: {listener:?}");
+        }
+        ensure!(server.stop()?.success(), "{}", server.stderr());
+        Ok(())
+    });
+}
+
+/// An IPv4 client of an IPv6 socket has its IPv4 address.
+#[test]
+fn a_protocol_sees_the_address_of_its_client() {
+    PLAIN.check(|case| {
+        let mut command = case.command();
+        command.args(["--listen", "127.0.0.1:0", "--listen", "[::]:0"]);
+        command.args(["--listen", &format!("unix:{}", socket_path(case).display())]);
+        let mut server = Server::start_command(command, 3)?;
+        let [Address::Tcp(four), Address::Tcp(six), unix] = server.addresses() else { bail!("{server:?}") };
+        let through = |ip: IpAddr, port| Address::Tcp((ip, port).into());
+        for address in [
+            through(Ipv4Addr::LOCALHOST.into(), four.port()),
+            through(Ipv6Addr::LOCALHOST.into(), six.port()),
+            through(Ipv4Addr::LOCALHOST.into(), six.port()),
+            unix.clone(),
+        ] {
+            let mut client = Client::connect(&address)?;
+            let wanted = client.local_address().map_or_else(|| "unix:".to_owned(), |address| address.to_string());
+            client.send(b"peer\n")?;
+            client.expect(format!("{wanted}\n").as_bytes()).with_context(|| address.to_string())?;
         }
         ensure!(server.stop()?.success(), "{}", server.stderr());
         Ok(())

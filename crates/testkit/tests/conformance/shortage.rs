@@ -61,6 +61,34 @@ fn open_connections_are_served_without_free_descriptors() {
     });
 }
 
+/// Most of the descriptors are for connections: three quarters of what is left once the process has its own.
+#[test]
+fn a_low_limit_of_open_files_is_for_connections() {
+    for (limit, connections) in [(256, 120), (512, 300), (1024, 600), (4096, 2400)] {
+        let setup = Setup { open_files: Some(limit), threads: &[2], parallel: 2, ..PLAIN };
+        setup.check_server(|server, case| {
+            let mut crowd = Vec::new();
+            for _ in 0..connections {
+                let mut client = server.connect()?;
+                client.send(b"in\n")?; // `pool` closes the silent ones while others wait.
+                crowd.push(client);
+            }
+            for (i, client) in crowd.iter_mut().enumerate() {
+                client.expect(b"in\n").with_context(|| format!("connection {i} with {limit} open files"))?;
+            }
+            let said = server.stderr();
+            ensure!(said.contains(&format!("{limit} open files allow ")) && said.contains("ulimit -n"), "{said}");
+            ensure!(!said.contains("refused"), "{said}");
+            ensure!(
+                case.driver.descriptor().connection == ConnectionModel::Worker || {
+                    crowd.iter_mut().all(|client| ask(client, "still-in").is_ok())
+                }
+            );
+            Ok(())
+        });
+    }
+}
+
 /// Clients do not notice interrupted calls.
 #[test]
 fn interrupted_calls_are_invisible() {

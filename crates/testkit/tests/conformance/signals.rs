@@ -1,15 +1,15 @@
-//! Signals: drain, stop, and pause.
+//! Signals: drain, stop, reload, and pause.
 
 use std::{
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, anyhow, ensure};
 use sys::listen::Address;
-use testkit::{Client, Server, digest, eventually};
+use testkit::{Client, Server, Signal, digest, eventually};
 
-use crate::case::{Case, PLAIN, Setup, ask};
+use crate::case::{Case, PLAIN, Setup, ask, socket_path};
 
 const DRAIN: Setup = Setup { content_bytes: 8 << 20, ..PLAIN };
 
@@ -134,6 +134,75 @@ fn a_second_signal_stops_at_once() {
         let status = server.stop()?;
         ensure!(status.code() == Some(1), "{status}");
         client.expect_disconnect()
+    });
+}
+
+/// SIGQUIT is nginx's word for what SIGTERM means to every server here.
+#[test]
+fn sigquit_and_sigint_drain_like_sigterm() {
+    PLAIN.check(|case| {
+        for signal in [Signal::QUIT, Signal::INT] {
+            let mut server = case.start()?;
+            let (mut idle, mut promised) = (server.connect()?, server.connect()?);
+            ask(&mut idle, "in")?;
+            promised.send(b"in\na 300\nb\n")?;
+            promised.expect(b"in\n")?;
+            server.process().signal(signal)?;
+            idle.expect_end()?;
+            promised.expect_all(b"a\nb\n").context("a promise")?;
+            let status = server.wait()?;
+            ensure!(status.code() == Some(0), "{signal:?}: {status}: {}", server.stderr());
+        }
+        Ok(())
+    });
+}
+
+/// Their default is to kill. Those that are asked for by mistake, or by a tool that means well (logrotate, a terminal that
+/// is closed), are answered in the log.
+#[test]
+fn signals_without_a_meaning_end_no_server() {
+    PLAIN.check_server(|server, _| {
+        let mut client = server.connect()?;
+        for (signal, said) in [
+            (Signal::HUP, "SIGHUP ignored: there is nothing to reload"),
+            (Signal::USR1, "SIGUSR1 ignored: there is no log file to reopen"),
+            (Signal::USR2, "SIGUSR2 ignored"),
+            (Signal::ALARM, "SIGALRM ignored"),
+        ] {
+            server.process().signal(signal)?;
+            eventually(said, || Ok(server.stderr().contains(said)))?;
+            ask(&mut client, "here")?;
+        }
+        server.process().signal(Signal::PIPE)?;
+        ask(&mut client, "still-here")
+    });
+}
+
+/// The connections notice nothing of it. A hook that fails is logged, and works again when it can.
+#[test]
+fn a_server_reloads_at_sighup_and_reopens_at_sigusr1() {
+    PLAIN.check(|case| {
+        let path = socket_path(case).with_extension("signals");
+        let mut command = case.command();
+        command.arg("--signal-file").arg(&path);
+        let mut server = Server::start_command(command, 1)?;
+        let mut client = server.connect()?;
+        ask(&mut client, "before")?;
+        for (signal, line) in [(Signal::HUP, "reload\n"), (Signal::USR1, "reopen\n")] {
+            let _ = fs::remove_file(&path);
+            let errors = || server.stderr().matches("ERROR").count();
+            let before = errors();
+            server.process().signal(signal)?;
+            eventually("the failure is logged", || Ok(errors() == before + 1))?;
+            fs::write(&path, "")?;
+            for count in 1..=3 {
+                server.process().signal(signal)?;
+                eventually("the hook runs", || Ok(fs::read_to_string(&path)? == line.repeat(count)))?;
+                ask(&mut client, "meanwhile")?;
+            }
+        }
+        ensure!(server.stop()?.success(), "{}", server.stderr());
+        Ok(())
     });
 }
 

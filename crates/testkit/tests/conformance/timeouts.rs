@@ -6,9 +6,9 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use testkit::Client;
+use testkit::{Client, Server};
 
-use crate::case::{PLAIN, Setup, ask, probe};
+use crate::case::{Case, PLAIN, Setup, ask, probe};
 
 const IDLE: Setup = Setup { args: &["--idle-timeout", "700ms"], content_bytes: 4 << 20, ..PLAIN };
 
@@ -143,7 +143,8 @@ fn a_request_that_does_not_end_in_time_is_told_so() {
     });
 }
 
-/// Progress is noticed within one large send, and the lack of it ends the connection.
+/// Progress is noticed within one large send, and the lack of it ends the connection: with a reset, since what the kernel
+/// had of it is not the whole.
 #[test]
 fn a_reader_that_stalls_is_cut_off() {
     let setup = Setup { args: &["--stall-timeout", "700ms"], content_bytes: 8 << 20, ..PLAIN };
@@ -162,11 +163,66 @@ fn a_reader_that_stalls_is_cut_off() {
         }
         testkit::eventually("their descriptors are closed", || Ok(process.descriptors()? <= before))?;
         for mut client in stalled {
-            let (got, _) = client.read_until_disconnect();
+            let (got, end) = client.read_until_disconnect();
             ensure!(got.len() < 8 << 20, "got it all without reading");
+            ensure!(end.is_err(), "a clean end after {} bytes", got.len());
         }
         Ok(())
     });
+}
+
+/// Buffers are so large that the kernel takes nothing more for longer than the limit, while the client reads all the time.
+/// The rate is averaged over the limit; a client that reads more slowly is cut off.
+#[test]
+fn a_steady_reader_above_the_least_rate_is_not_cut_off() {
+    const STALL: Duration = Duration::from_secs(1);
+    const PACE: Duration = Duration::from_millis(80);
+    for (rate, is_cut_off) in [("500B/s", false), ("10MiB/s", true)] {
+        // Slow enough that a sendfile that blocks comes back without having sent it all.
+        let pace = if is_cut_off { PACE * 5 } else { PACE };
+        let args = Vec::leak(vec!["--stall-timeout", "1s", "--socket-buffer", "208KiB", "--min-send-rate", rate]);
+        let setup = Setup { args, content_bytes: 1 << 20, ..PLAIN };
+        setup.check_server(|server, case| {
+            thread::scope(|scope| {
+                let slow = |kind| scope.spawn(move || steady_reader(server, case, kind, pace, STALL * 3, is_cut_off));
+                ["shared", "file", "mapped", "pages"]
+                    .map(|kind| (kind, slow(kind)))
+                    .into_iter()
+                    .try_for_each(|(kind, reader)| reader.join().map_err(|_| anyhow::anyhow!("a panic"))?.context(kind))
+            })
+        });
+    }
+}
+
+/// Reads 4 KiB at a time for so long, and then the rest at once.
+fn steady_reader(
+    server: &Server,
+    case: &Case<'_>,
+    kind: &str,
+    pace: Duration,
+    time: Duration,
+    is_cut_off: bool,
+) -> anyhow::Result<()> {
+    let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
+    let line = format!("{kind} {}\n", 1 << 20);
+    client.send(line.as_bytes())?;
+    client.half_close()?;
+    client.expect(line.as_bytes())?;
+    let (mut got, mut buffer, begin) = (Vec::new(), [0; 4 << 10], Instant::now());
+    let mut end = Ok(1);
+    while begin.elapsed() < time && matches!(end, Ok(1..)) {
+        end = client.read(&mut buffer);
+        got.extend_from_slice(&buffer[..*end.as_ref().unwrap_or(&0)]);
+        thread::sleep(pace);
+    }
+    let end = end.and_then(|_| {
+        let (rest, end) = client.read_until_disconnect();
+        got.extend(rest);
+        end
+    });
+    ensure!(case.content.bytes().starts_with(&got), "other bytes");
+    ensure!((got.len() < 1 << 20) == is_cut_off && end.is_err() == is_cut_off, "{} bytes, then {end:?}", got.len());
+    Ok(())
 }
 
 /// The limit is on a pause between reads, not on their speed.

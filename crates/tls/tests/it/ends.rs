@@ -142,7 +142,7 @@ fn a_handshake_has_a_time_limit() {
     server.feed(&[22, 3, 1]);
     let due = server.session.deadline(&*server.layer).unwrap();
     assert_eq!(due, server.now.instant + HANDSHAKE_MAX);
-    server.session.tick(&*server.layer, Now { instant: due, ..server.now });
+    server.session.tick(&*server.layer, Now { instant: due, ..server.now }, proto::Uptake::none);
     assert!(server.session.is_aborted());
     assert_eq!(counts(&server).failed, 1);
 }
@@ -157,7 +157,7 @@ fn idle_time_begins_when_the_last_byte_has_been_taken() {
     for minutes in 1..=4 {
         link.server.now = later(begin, Duration::from_secs(50 * minutes));
         link.step(Pieces { input: usize::MAX, output: 40_000 });
-        link.server.session.tick(&*link.server.layer, link.server.now);
+        link.server.session.tick(&*link.server.layer, link.server.now, proto::Uptake::all);
         assert!(!link.server.session.is_done());
     }
     link.run(LARGE);
@@ -165,7 +165,7 @@ fn idle_time_begins_when_the_last_byte_has_been_taken() {
     let now = link.server.now;
     for (seconds, is_closed) in [(2, false), (58, false), (61, true)] {
         link.server.now = later(now, Duration::from_secs(seconds));
-        link.server.session.tick(&*link.server.layer, link.server.now);
+        link.server.session.tick(&*link.server.layer, link.server.now, proto::Uptake::none);
         link.run(LARGE);
         assert_eq!(link.is_closed, is_closed, "after {seconds} seconds");
     }
@@ -182,12 +182,12 @@ fn an_old_connection_ends_with_close_notify() {
         link.ask("inline 1\n");
         assert!(!link.is_closed);
         link.server.now = later(link.server.now, Duration::from_millis(600));
-        link.server.session.tick(&*link.server.layer, link.server.now);
+        link.server.session.tick(&*link.server.layer, link.server.now, proto::Uptake::none);
         if is_asked {
             assert_eq!(link.ask("file 300000\n").len(), 300_000);
         } else {
             link.server.now = later(link.server.now, Duration::from_millis(1_100));
-            link.server.session.tick(&*link.server.layer, link.server.now);
+            link.server.session.tick(&*link.server.layer, link.server.now, proto::Uptake::none);
             link.run(LARGE);
         }
         assert!(link.is_closed && !link.server.session.wants_read(), "{is_asked}");

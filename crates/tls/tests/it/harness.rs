@@ -103,7 +103,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(layer: &Arc<Tls<Lines>>, limits: Limits) -> Self {
         let (stdin, now) = (std::io::stdin(), now());
-        let session = Session::new(&**layer, Peer::new(stdin.as_fd(), 0), limits, now);
+        let session = Session::new(&**layer, Peer::unknown(stdin.as_fd(), 0), limits, now);
         Self { layer: Arc::clone(layer), session, now, held_max: 0 }
     }
 

@@ -121,7 +121,7 @@ impl Content {
     pub fn locate(&self, path: &[u8]) -> Result<Vec<u8>, NotFound> {
         let normal = self.normalise(path)?;
         if let Some(target) = self.redirects.iter().find_map(|rule| rule.target(&normal)) {
-            return Err(NotFound::Redirect(target));
+            return Err(NotFound::Redirect(Box::new(target)));
         }
         match self.rewrites.iter().find_map(|rule| rule.target(&normal, self.dotfiles)) {
             Some(target) => Ok(self.own_key(&target?)),

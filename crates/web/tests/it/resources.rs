@@ -141,7 +141,7 @@ fn all_responses_and_bytes_are_counted() {
 #[test]
 fn the_last_response_of_an_old_connection_says_so() {
     let (server, stdin) = (server(), std::io::stdin());
-    let mut conn = server.open(Peer::new(stdin.as_fd(), 0), now());
+    let mut conn = server.open(Peer::unknown(stdin.as_fd(), 0), now());
     let mut out = Outbox::default();
     assert_eq!(server.on_input(&mut conn, b"GET /own/a HT", now(), &mut out).flow, Flow::Open);
     assert!(!server.retire(&mut conn), "a request is arriving");

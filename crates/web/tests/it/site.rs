@@ -12,7 +12,7 @@ use proto::{Now, Outbox};
 use sys::beneath::Metadata;
 use testkit::in_memory::{Chunking, Transcript, exchange};
 use web::{
-    Heads, HttpOptions, Lookup, NotFound, Response, Route, Site, WebServer,
+    Encoding, Found, Heads, HttpOptions, Lookup, NotFound, Response, Route, Site, WebServer,
     path::{self, Dotfiles},
 };
 use wire::http1::{Connection, Method, Part, PreparedResponse, Request, Status, Target};
@@ -45,7 +45,8 @@ impl File {
     fn new(size: usize) -> Self {
         let metadata = Metadata { device: 1, inode: 1, size: size as u64, modified_ns: 1_000_000_007, changed_ns: 0 };
         let body: Bytes = (0..size).map(|at| b'a' + (at % 23) as u8).collect();
-        Self { heads: Heads::new(&metadata, &"text/plain".into(), b"", now().unix), body }
+        let heads = Heads::new(&metadata, &"text/plain".into(), Encoding::Sole, b"", now().unix);
+        Self { heads, body }
     }
 }
 
@@ -63,14 +64,19 @@ impl Site for TestSite {
         path: &[u8],
         _: bool,
         _: Now,
-        mut send: impl FnMut(&File) -> R,
+        mut send: impl FnMut(Found<'_, File>) -> R,
     ) -> Result<(R, Lookup), NotFound> {
         let normal = path::normalise(path, Dotfiles::None)?;
         let (_, file) = self.files.iter().find(|(name, _)| *name == normal).ok_or(NotFound::MISSING)?;
-        Ok((send(file), Lookup::Hit))
+        Ok((send(Found::sole(file)), Lookup::Hit))
     }
 
-    fn with_own_file<R>(&self, normal: &[u8], now: Now, send: impl FnMut(&File) -> R) -> Result<(R, Lookup), NotFound> {
+    fn with_own_file<R>(
+        &self,
+        normal: &[u8],
+        now: Now,
+        send: impl FnMut(Found<'_, File>) -> R,
+    ) -> Result<(R, Lookup), NotFound> {
         self.with_file(normal, false, now, send)
     }
 

@@ -139,10 +139,10 @@ fn slow_bodies_time_out() {
     for part in 0..4 {
         slow.feed(&server, b"a", later(step * part));
         assert_eq!(slow.deadline(&server), Some(begin.instant + upload_timeout), "absolute from the head");
-        slow.tick(&server, later(step * part));
+        slow.tick(&server, later(step * part), proto::Uptake::none);
         assert!(!slow.is_done());
     }
-    slow.tick(&server, later(upload_timeout));
+    slow.tick(&server, later(upload_timeout), proto::Uptake::none);
     flush(&mut slow, &mut bytes, usize::MAX);
     assert!(bytes.starts_with(b"HTTP/1.1 408 ") && slow.begin_lingering(later(upload_timeout)));
 
@@ -150,6 +150,6 @@ fn slow_bodies_time_out() {
     fast.feed(&server, put("Content-Length: 1\r\n", "").as_bytes(), begin);
     fast.feed(&server, b"a", later(step));
     flush(&mut fast, &mut bytes, usize::MAX);
-    fast.tick(&server, later(step + idle_timeout / 2));
+    fast.tick(&server, later(step + idle_timeout / 2), proto::Uptake::none);
     assert_eq!(fast.deadline(&server), Some(begin.instant + step + idle_timeout));
 }

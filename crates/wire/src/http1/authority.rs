@@ -63,6 +63,18 @@ fn is_escaped_name(name: &[u8]) -> bool {
     }
 }
 
+/// Returns the authority of the target of a request that has been parsed, where the target is in absolute form. It goes
+/// before the field `Host` (RFC 9112, section 3.2.2). `head` starts with the request line.
+pub fn target_authority(head: &[u8]) -> Option<&[u8]> {
+    let target = &head[memchr::memchr(b' ', head)? + 1..];
+    let target = &target[..memchr::memchr2(b' ', b'\r', target)?];
+    if target.starts_with(b"/") {
+        return None;
+    }
+    let rest = &target[memchr::memmem::find(target, b"://")? + b"://".len()..];
+    Some(&rest[..memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len())])
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -116,6 +128,20 @@ mod tests {
             "a\"",
         ] {
             assert!(!is_host(host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
+    fn only_a_target_in_absolute_form_has_an_authority() {
+        for (line, want) in [
+            ("GET /a HTTP/1.1", None),
+            ("GET /a?b=http://c/ HTTP/1.1", None),
+            ("GET http://h:80/a HTTP/1.1", Some("h:80")),
+            ("GET HTTPS://h HTTP/1.1", Some("h")),
+            ("GET http://h?q HTTP/1.1", Some("h")),
+            ("OPTIONS * HTTP/1.1", None),
+        ] {
+            assert_eq!(target_authority(format!("{line}\r\n\r\n").as_bytes()), want.map(str::as_bytes), "{line}");
         }
     }
 

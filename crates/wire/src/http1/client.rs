@@ -10,7 +10,7 @@ mod head;
 
 use memchr::{memmem, memrchr};
 
-pub use self::head::{BodyLength, Head, HeadTemplate, Persistence};
+pub use self::head::{BodyLength, ContentCoding, Head, HeadTemplate, Persistence};
 use super::chunked::{Chunked, Malformed, Piece};
 
 /// Bytes of the longest head that is accepted.
@@ -40,8 +40,10 @@ impl From<Malformed> for DecodeError {
 /// One step through a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// The final head (interim 1xx heads are skipped).
+    /// The final head (interim 1xx heads are skipped), equal to the one before.
     Head(Head),
+    /// A final head that had to be parsed: the first one of a connection, or one that differs from the one before.
+    NewHead(Head, ContentCoding),
     /// A piece of the body, without its transfer coding.
     Body(&'a [u8]),
     /// The response is complete; the next byte belongs to another one.
@@ -136,7 +138,8 @@ impl ResponseDecoder {
             && let Some((head, length)) = template.accept(input)
         {
             *input = &input[length..];
-            return Ok(self.begin(head));
+            self.begin(head);
+            return Ok(Event::Head(head));
         }
         self.parse_head(template, input)
     }
@@ -144,17 +147,22 @@ impl ResponseDecoder {
     #[cold]
     fn parse_head<'a>(&mut self, template: &mut HeadTemplate, input: &mut &'a [u8]) -> Result<Event<'a>, DecodeError> {
         while !input.is_empty() {
-            let Some(head) = self.gather_head(template, input)? else { return Ok(Event::NeedMore) };
+            let Some((head, coding)) = self.gather_head(template, input)? else { return Ok(Event::NeedMore) };
             self.is_acquainted = true;
             if !head.is_interim() {
-                return Ok(self.begin(head));
+                self.begin(head);
+                return Ok(Event::NewHead(head, coding));
             }
         }
         Ok(Event::NeedMore)
     }
 
     /// Finds the end of a head that may have begun in earlier input, and parses it.
-    fn gather_head(&mut self, template: &mut HeadTemplate, input: &mut &[u8]) -> Result<Option<Head>, DecodeError> {
+    fn gather_head(
+        &mut self,
+        template: &mut HeadTemplate,
+        input: &mut &[u8],
+    ) -> Result<Option<(Head, ContentCoding)>, DecodeError> {
         let known = self.torn.len();
         let usable = input.len().min(HEAD_BYTES_MAX - known);
         let fresh = &input[..usable];
@@ -174,20 +182,19 @@ impl ResponseDecoder {
             return Ok(None);
         };
         let length = search_from + found + HEAD_END.len();
-        let head = template.learn(&self.torn[..length])?;
+        let learned = template.learn(&self.torn[..length])?;
         self.torn.clear();
         *input = &input[length - known..];
-        Ok(Some(head))
+        Ok(Some(learned))
     }
 
     #[inline]
-    fn begin<'a>(&mut self, head: Head) -> Event<'a> {
+    fn begin(&mut self, head: Head) {
         self.state = match head.body {
             BodyLength::Exact(left) => State::Exact { left },
             BodyLength::Chunked => State::Chunked(Chunked::default()),
             BodyLength::UntilEof => State::UntilEof,
         };
-        Event::Head(head)
     }
 }
 

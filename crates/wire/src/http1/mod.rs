@@ -12,6 +12,7 @@ pub mod response;
 mod scan;
 mod target;
 
+pub use authority::target_authority;
 pub(crate) use request::is_token_byte;
 pub use request::{Body, HeadLimits, HeadParser, Method, Refusal, Request, Version, empty_lines_len};
 pub use response::{Connection, Part, PreparedResponse, Status};

@@ -5,7 +5,7 @@
 
 use thiserror::Error;
 
-use super::{Status, Target, authority, scan::LineScan};
+use super::{Status, Target, authority, coding::AcceptedCodings, scan::LineScan};
 
 /// Most fields of a request.
 const FIELDS_MAX: usize = 100;
@@ -114,12 +114,26 @@ impl<'a> Request<'a> {
     }
 
     /// Returns the values of every field of this name, in order.
+    #[inline]
     pub fn values<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
-        let lines = self.fields.split(|&byte| byte == b'\n');
-        lines.filter_map(|line| {
-            let colon = memchr::memchr(b':', line)?;
-            line[..colon].eq_ignore_ascii_case(name.as_bytes()).then(|| line[colon + 1..].trim_ascii())
+        let mut rest = self.fields;
+        std::iter::from_fn(move || {
+            loop {
+                // Every line has its end, the empty one behind them as well.
+                let end = memchr::memchr(b'\n', rest)?;
+                let (line, next) = (&rest[..end], &rest[end + 1..]);
+                rest = next;
+                if line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name.as_bytes()) {
+                    return Some(line[name.len() + 1..].trim_ascii());
+                }
+            }
         })
+    }
+
+    /// Returns the codings that the client accepts in a response.
+    #[inline]
+    pub fn accepted_codings(&self) -> AcceptedCodings {
+        AcceptedCodings::parse(self.values("accept-encoding"))
     }
 }
 

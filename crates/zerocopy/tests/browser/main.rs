@@ -15,6 +15,8 @@ mod tests {
     use parking_lot::{Mutex, MutexGuard};
     use tempfile::TempDir;
     use testkit::{Browser, Screen, Server, eventually};
+    use web::codec;
+    use wire::http1::coding::Coding;
 
     const DESKTOP: Screen = Screen { width: 1280, is_phone: false, is_dark: false };
     const MARKUP: &str = "<img src=x onerror=alert(1)>.txt";
@@ -122,6 +124,37 @@ mod tests {
         world.has_rows(&["/page.html"])?;
         ensure!(browser.text("#verdict")?.contains("1 file is cached"), "{}", browser.text("#verdict")?);
         ensure!(browser.console_messages()?.is_empty(), "{:?}", browser.console_messages()?);
+        Ok(())
+    }
+
+    /// Page, style, module and picture, each compressed: by the server, or beforehand in either way that the browser accepts.
+    #[test]
+    fn a_browser_shows_a_page_of_compressed_files() -> Result<()> {
+        let Some(world) = World::open(&[], &[])? else { return Ok(()) };
+        let padding = "/* padding that compresses well */\n".repeat(200);
+        let page = "<!doctype html><link rel=icon href=data:,><link rel=stylesheet href=s.css>
+            <script type=module src=m.js></script><img src=p.svg>"
+            .to_owned()
+            + &"<p>A line of the page\n".repeat(500);
+        let style = format!("{padding} body {{ color: rgb(1, 2, 3) }}");
+        let module = format!("{padding} document.title = 'run';");
+        let picture = format!("<svg xmlns='http://www.w3.org/2000/svg' width='7' height='5'><!-- {padding} --></svg>");
+        for (name, contents) in [("x.html", &page), ("s.css", &style), ("m.js", &module), ("p.svg", &picture)] {
+            fs::write(world.site.path().join(name), contents)?;
+        }
+        for (name, coding, contents) in [("s.css.br", Coding::Brotli, &style), ("p.svg.gz", Coding::Gzip, &picture)] {
+            let compressed = codec::compress(coding, contents.as_bytes())?.context("smaller")?;
+            fs::write(world.site.path().join(name), compressed)?;
+        }
+        world.browser.open(&format!("http://{}/x.html", world.server.address()))?;
+        world.browser.wait_until("the module has run", "document.title === 'run'")?;
+        let is_styled = "getComputedStyle(document.body).color === 'rgb(1, 2, 3)'";
+        world.browser.wait_until("the style counts", is_styled)?;
+        world.browser.wait_until("the picture has its size", "document.images[0].naturalWidth === 7")?;
+        let entries = "performance.getEntries().filter(it => it.decodedBodySize > 1000)";
+        let compressed = format!("{entries}.filter(it => it.encodedBodySize * 4 < it.decodedBodySize).length === 4");
+        world.browser.wait_until("all four came compressed", &compressed)?;
+        ensure!(world.browser.console_messages()?.is_empty(), "{:?}", world.browser.console_messages()?);
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::{path::Path, process::Command};
 
 use anyhow::{Context, ensure};
 use testkit::{
-    Client, Server,
+    Client, Server, eventually,
     http::Http,
     installed_program,
     strace::{strace, with_faults},
@@ -136,29 +136,32 @@ fn without_a_cache_all_files_are_served_right() {
     }
 }
 
-/// The default limit of connections is what the limit of open files leaves.
+/// Where few files may be open, connections come before the cache, and as many are served as the server says at its start.
 #[test]
-fn connections_leave_descriptors_for_cache_and_scratch_pipes() {
-    const CONNECTIONS: usize = 10;
+fn connections_come_first_where_few_files_may_be_open() {
     let Some(prlimit) = installed_program("prlimit").unwrap() else { return };
-    // Descriptors of the cache, of 256 scratch pipes, and of everything else.
-    let kept = 100 + 2 * 256 + 512;
     let site = Site::new(&[100]);
     ONE.for_each_combination(|combination| {
         let zerocopy = ONE.command(combination, site.path());
         let mut command = Command::new(&prlimit);
-        command.arg(format!("--nofile={}", kept + CONNECTIONS)).arg(zerocopy.get_program()).args(zerocopy.get_args());
-        command.args(["--cache-descriptors", "100"]);
+        command.arg("--nofile=96").arg(zerocopy.get_program()).args(zerocopy.get_args());
         let mut server = Server::start_command(command, 1)?;
+        eventually("it says what the limit allows", || Ok(server.stderr().contains(" connections and ")))?;
+        let said = server.stderr();
+        let connections = said.split_once("96 open files allow ").and_then(|(_, rest)| rest.split(' ').next());
+        let connections: usize = connections.with_context(|| said.clone())?.parse()?;
+        ensure!(connections >= 40, "{said}");
         let mut clients = Vec::new();
-        for _ in 0..CONNECTIONS {
+        for _ in 0..connections {
             let mut client = Http::connect(server.address())?;
             ensure!(client.get("/100")?.body == bytes(100), "there is room for it");
             clients.push(client);
         }
         let (refusal, _) = Client::connect(server.address())?.read_until_disconnect();
         ensure!(refusal.starts_with(b"HTTP/1.1 503 "), "{}", refusal.escape_ascii());
-        server.drain()
+        let status = server.stop()?;
+        ensure!(status.success() && server.stderr().contains("connections are refused"), "{}", server.stderr());
+        Ok(())
     });
 }
 

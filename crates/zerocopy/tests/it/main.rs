@@ -11,6 +11,8 @@ mod cache;
 #[cfg(test)]
 mod clients;
 #[cfg(test)]
+mod codings;
+#[cfg(test)]
 mod content;
 #[cfg(test)]
 #[path = "../../../web/tests/laws/mod.rs"]

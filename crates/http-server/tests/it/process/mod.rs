@@ -1,8 +1,11 @@
 //! The server as users start it: a process, asked through real sockets, on every driver.
 
+mod access_log;
 mod cgi;
 mod change;
 mod clients;
+mod codings;
+mod configuration;
 mod crowds;
 #[path = "../../../../web/tests/laws/mod.rs"]
 mod laws;

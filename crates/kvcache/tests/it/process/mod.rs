@@ -1,5 +1,6 @@
 //! Processes: ours, and those of others.
 
+mod events;
 mod memcached;
 mod python;
 mod scaling;

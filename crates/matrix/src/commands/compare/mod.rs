@@ -1,4 +1,4 @@
-//! Two runs beside each other: what became dearer or cheaper, cell by cell and over all cells. Pure, like the analysis.
+//! Two runs beside each other: what became more expensive or cheaper, cell by cell and over all cells. Pure, like the analysis.
 //!
 //! Blocks of two runs have nothing to do with each other, so a cell's ratio is that of two medians, each resampled by
 //! itself; over all cells the ratios are paired, cell with cell.

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use report::{significant, terminal::aligned};
-use results::{Metric, Role};
+use results::{
+    Metric, Ratio, Role,
+    words::{ratio_interval, times},
+};
 
 use super::{Change, Changes, MatrixChanges, Overall};
 
@@ -39,13 +42,14 @@ fn of_matrix(matrix: &MatrixChanges, text: &mut String) {
         if machine.ratio.differs {
             let _ = writeln!(
                 text,
-                "the null server itself changed by {} under {}: part of what follows is the machine",
-                percent(machine.ratio.median),
+                "the null server itself needs {} under {}: part of what follows is the machine",
+                times(machine.ratio.median),
                 machine.workload
             );
         }
     }
-    let mut table = vec![["cell", "workload", "metric", "before", "after", "change"].map(str::to_owned).to_vec()];
+    let mut table =
+        vec![["cell", "workload", "metric", "before", "after", "after / before"].map(str::to_owned).to_vec()];
     table.extend(matrix.rows.iter().filter(|row| row.role != Role::Control).map(line));
     text.push_str(&aligned(&table));
     for (names, when) in [(&matrix.only_before, "before"), (&matrix.only_after, "after")] {
@@ -53,26 +57,16 @@ fn of_matrix(matrix: &MatrixChanges, text: &mut String) {
             let _ = writeln!(text, "measured {when} only: {}", names.join(", "));
         }
     }
-    text.push_str("`~`: no difference seen above the noise floor of either run.\n");
+    text.push_str("×: after as a multiple of before. `~`: no difference seen above the noise floor of either run.\n");
 }
 
 fn sentence(overall: &Overall) -> String {
     let ratio = &overall.ratio;
     let cells = if ratio.blocks == 1 { "one cell".to_owned() } else { format!("{} cells", ratio.blocks) };
-    let what = match (ratio.differs, ratio.median > 1.0) {
-        (false, _) => "no difference seen".to_owned(),
-        (true, true) => format!("{} more", percent(ratio.median).trim_start_matches('+')),
-        (true, false) => format!("{} less", percent(ratio.median).trim_start_matches('-')),
-    };
+    let what = if ratio.differs { "" } else { ", no difference seen" };
     let p = overall.p.map_or_else(String::new, |p| format!(", signed-rank p {p:.3}"));
-    format!(
-        "{} over {cells}: {what} (median {} [{}, {}], noise floor ±{:.1} %{p})",
-        name(overall.metric),
-        percent(ratio.median),
-        percent(ratio.lo),
-        percent(ratio.hi),
-        overall.floor_percent
-    )
+    let floor = times(1.0 + overall.floor_percent / 100.0);
+    format!("{} over {cells}: {}{what} (noise floor {floor}{p})", name(overall.metric), with_interval(ratio))
 }
 
 fn line(row: &Change) -> Vec<String> {
@@ -90,14 +84,14 @@ fn line(row: &Change) -> Vec<String> {
     ]
 }
 
-/// `+3.1 % [+2.0, +4.2]`, or `~`.
+/// Formats the change as `1.031× [1.020, 1.042]`, with `~` before it where no difference is seen.
 pub(crate) fn change(row: &Change) -> String {
-    let ratio = &row.ratio;
-    if ratio.differs {
-        format!("{} [{}, {}]", percent(ratio.median), percent(ratio.lo), percent(ratio.hi))
-    } else {
-        format!("~ (±{:.1} %)", row.floor_percent)
-    }
+    let mark = if row.ratio.differs { "" } else { "~ " };
+    format!("{mark}{}", with_interval(&row.ratio))
+}
+
+fn with_interval(ratio: &Ratio) -> String {
+    format!("{} {}", times(ratio.median), ratio_interval(ratio.lo, ratio.hi))
 }
 
 pub(crate) fn name(metric: Metric) -> &'static str {
@@ -105,8 +99,4 @@ pub(crate) fn name(metric: Metric) -> &'static str {
         Metric::ServerCpu => "server CPU per request",
         Metric::Throughput => "throughput",
     }
-}
-
-fn percent(ratio: f64) -> String {
-    format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }

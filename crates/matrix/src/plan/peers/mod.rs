@@ -46,6 +46,11 @@ pub(crate) trait Peer: Sync {
         self.id().to_owned()
     }
 
+    /// True if it understands weights (`;q=`) in Accept-Encoding.
+    fn reads_weights(&self) -> bool {
+        true
+    }
+
     /// One line on how it is configured.
     fn description(&self) -> &'static str;
 
@@ -189,7 +194,7 @@ mod tests {
 
     #[test]
     fn every_peer_has_a_name_of_its_own_and_its_cells_an_id() {
-        assert_eq!(names(), ["nginx", "lighttpd", "redis", "memcached", "http-server"]);
+        assert_eq!(names(), ["nginx", "lighttpd", "h2o", "caddy", "redis", "memcached", "http-server"]);
         for subject in SUBJECTS.iter() {
             let ids: std::collections::BTreeSet<&str> = subject.peers().iter().map(|peer| peer.id()).collect();
             assert_eq!(ids.len(), subject.peers().len());

@@ -1,22 +1,34 @@
-//! nginx and lighttpd: no access log, an open file cache, connections that are never closed for their age.
+//! nginx, lighttpd, h2o and Caddy: no access log, open files kept where they can be, connections that are never closed for
+//! their age, and under a web site the compressed files beside the texts.
 
-use std::{ffi::OsString, fs};
+mod config;
+
+use std::{ffi::OsString, fs, path::Path, sync::LazyLock};
 
 use anyhow::{Context, Result};
 
-use super::{OPEN_FILES, Peer, PeerContext};
+use self::config::Place;
+use super::{Peer, PeerContext, executable};
+use crate::{plan::subjects, run::site::web::Coding};
 
-pub(crate) static PEERS: [&dyn Peer; 3] =
-    [&WebServer::Nginx { sendfile: true }, &WebServer::Nginx { sendfile: false }, &WebServer::Lighttpd];
+pub(crate) static PEERS: [&dyn Peer; 5] = [
+    &WebServer::Nginx { sendfile: true },
+    &WebServer::Nginx { sendfile: false },
+    &WebServer::Lighttpd,
+    &WebServer::H2o,
+    &WebServer::Caddy,
+];
 
-/// Words that stand for the address and the site in the configuration that is shown.
-const SHOWN_ADDRESS: &str = "ADDR";
-const SHOWN_DIRECTORY: &str = "SITE";
+/// Place that stands for another in the configuration that is shown.
+const SHOWN: Place<'_> =
+    Place { ip: "ADDR", port: "PORT", site: "SITE", scratch: "SCRATCH", modules: "MODULES", coding: None };
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum WebServer {
     Nginx { sendfile: bool },
     Lighttpd,
+    H2o,
+    Caddy,
 }
 
 impl Peer for WebServer {
@@ -24,18 +36,23 @@ impl Peer for WebServer {
         match self {
             Self::Nginx { .. } => "nginx",
             Self::Lighttpd => "lighttpd",
+            Self::H2o => "h2o",
+            Self::Caddy => "caddy",
         }
     }
 
     fn version_option(&self) -> &'static str {
-        "-v"
+        match self {
+            Self::Nginx { .. } | Self::Lighttpd | Self::H2o => "-v",
+            Self::Caddy => "version",
+        }
     }
 
     fn id(&self) -> &'static str {
         match self {
             Self::Nginx { sendfile: true } => "nginx/sendfile-on",
             Self::Nginx { sendfile: false } => "nginx/sendfile-off",
-            Self::Lighttpd => "lighttpd",
+            Self::Lighttpd | Self::H2o | Self::Caddy => self.name(),
         }
     }
 
@@ -43,11 +60,17 @@ impl Peer for WebServer {
         self.id().replace("/sendfile-", ", sendfile ")
     }
 
+    fn reads_weights(&self) -> bool {
+        *self != Self::H2o
+    }
+
     fn description(&self) -> &'static str {
         match self {
             Self::Nginx { sendfile: true } => "one worker, sendfile on, open_file_cache, no access log",
             Self::Nginx { sendfile: false } => "one worker, sendfile off, open_file_cache, no access log",
             Self::Lighttpd => "one process, no access log",
+            Self::H2o => "one thread, no access log; asked without weights in Accept-Encoding, which it does not read",
+            Self::Caddy => "on one CPU, no access log, no administration",
         }
     }
 
@@ -55,75 +78,76 @@ impl Peer for WebServer {
         let command = match self {
             Self::Nginx { .. } => "nginx -p SCRATCH -c CONF",
             Self::Lighttpd => "lighttpd -D -f CONF",
+            Self::H2o => "h2o -c CONF",
+            Self::Caddy => "caddy run --config CONF",
         };
-        (command.to_owned(), Some(self.config(SHOWN_ADDRESS, "PORT", SHOWN_DIRECTORY, "SCRATCH")))
+        let mut text = self.config(&SHOWN);
+        let site = Place { coding: Some(site_coding()), ..SHOWN };
+        let more = added(&text, &self.config(&site));
+        if !more.is_empty() {
+            text.push_str(&format!("\n# Also where a web site is asked for:\n{more}"));
+        }
+        (command.to_owned(), Some(text))
     }
 
     fn arguments(&self, context: &PeerContext<'_>) -> Result<Vec<OsString>> {
         let path = context.scratch.join(format!("{}.conf", self.name()));
         let (ip, port) = (context.address.ip().to_string(), context.address.port().to_string());
-        let config = self.config(&ip, &port, &context.site.to_string_lossy(), &context.scratch.to_string_lossy());
-        fs::write(&path, config).with_context(|| format!("{}", path.display()))?;
-        Ok(match self {
-            Self::Nginx { .. } => vec!["-p".into(), context.scratch.into(), "-c".into(), path.into()],
-            Self::Lighttpd => vec!["-D".into(), "-f".into(), path.into()],
-        })
+        let place = Place {
+            ip: &ip,
+            port: &port,
+            site: &context.site.to_string_lossy(),
+            scratch: &context.scratch.to_string_lossy(),
+            modules: MODULES.unwrap_or_default(),
+            coding: subjects::asks_for_site(&context.workload.name).then(site_coding),
+        };
+        fs::write(&path, self.config(&place)).with_context(|| format!("{}", path.display()))?;
+        let words: Vec<OsString> = match self {
+            Self::Nginx { .. } => vec!["-p".into(), context.scratch.into(), "-c".into()],
+            Self::Lighttpd => vec!["-D".into(), "-f".into()],
+            Self::H2o => vec!["-c".into()],
+            Self::Caddy => ["run", "--config"].map(OsString::from).to_vec(),
+        };
+        Ok(words.into_iter().chain([path.into()]).collect())
     }
 }
 
 impl WebServer {
-    fn config(self, ip: &str, port: &str, site: &str, scratch: &str) -> String {
+    fn config(self, place: &Place<'_>) -> String {
         match self {
-            // master_process off: one process, whose CPU time is the server's.
-            Self::Nginx { sendfile } => format!(
-                "daemon off;
-master_process off;
-worker_processes 1;
-worker_rlimit_nofile {OPEN_FILES};
-pid \"{scratch}/nginx.pid\";
-error_log stderr warn;
-events {{ worker_connections {OPEN_FILES}; use epoll; multi_accept on; }}
-http {{
-  access_log off;
-  sendfile {};
-  tcp_nopush {};
-  keepalive_timeout 600s;
-  keepalive_requests 1000000000;
-  open_file_cache max=1000 inactive=600s;
-  open_file_cache_valid 600s;
-  client_body_temp_path \"{scratch}/nginx-body\";
-  proxy_temp_path \"{scratch}/nginx-proxy\";
-  fastcgi_temp_path \"{scratch}/nginx-fastcgi\";
-  uwsgi_temp_path \"{scratch}/nginx-uwsgi\";
-  scgi_temp_path \"{scratch}/nginx-scgi\";
-  types {{ text/plain txt; }}
-  server {{ listen {ip}:{port} backlog=4096; root \"{site}\"; }}
-}}
-",
-                on_off(sendfile),
-                on_off(sendfile),
-            ),
-            Self::Lighttpd => format!(
-                "server.bind = \"{ip}\"
-server.port = {port}
-server.document-root = \"{site}\"
-server.max-fds = {OPEN_FILES}
-server.max-connections = {}
-server.max-keep-alive-requests = 1000000000
-server.max-keep-alive-idle = 600
-server.listen-backlog = 4096
-server.event-handler = \"linux-sysepoll\"
-server.network-backend = \"sendfile\"
-mimetype.assign = ( \".txt\" => \"text/plain\" )
-",
-                OPEN_FILES / 2,
-            ),
+            Self::Nginx { sendfile } => config::nginx(place, sendfile),
+            Self::Lighttpd => config::lighttpd(place),
+            Self::H2o => config::h2o(place),
+            Self::Caddy => config::caddy(place),
         }
     }
 }
 
-fn on_off(is_on: bool) -> &'static str {
-    if is_on { "on" } else { "off" }
+/// Returns the lines of `long` that are not in `short`.
+fn added(short: &str, long: &str) -> String {
+    let known: Vec<&str> = short.lines().collect();
+    long.lines().filter(|line| !known.contains(line)).map(|line| format!("{line}\n")).collect()
+}
+
+/// nginx's module for files that are compressed by brotli, which distributions have in a package of its own.
+const BROTLI_MODULE: &str = "ngx_http_brotli_static_module.so";
+const MODULE_DIRECTORIES: [&str; 4] =
+    ["/usr/lib/nginx/modules", "/usr/lib64/nginx/modules", "/usr/share/nginx/modules", "/usr/local/nginx/modules"];
+
+/// Directory of nginx's modules, if it has that module.
+static MODULES: LazyLock<Option<&str>> = LazyLock::new(|| {
+    MODULE_DIRECTORIES.into_iter().find(|directory| Path::new(directory).join(BROTLI_MODULE).is_file())
+});
+
+/// Returns the coding in which every server of a run delivers texts: brotli, unless nginx is here and cannot.
+pub(crate) fn site_coding() -> Coding {
+    if lacks_brotli() { Coding::Gzip } else { Coding::Brotli }
+}
+
+/// True if nginx is installed without the module for files that are compressed by brotli.
+pub(crate) fn lacks_brotli() -> bool {
+    let nginx = WebServer::Nginx { sendfile: true };
+    MODULES.is_none() && executable(&nginx, Path::new("")).is_file()
 }
 
 #[cfg(test)]
@@ -133,14 +157,29 @@ mod tests {
     #[test]
     fn a_configuration_has_no_path_but_site_and_scratch() {
         let nginx = |sendfile| WebServer::Nginx { sendfile };
-        for peer in [nginx(true), nginx(false), WebServer::Lighttpd] {
-            let config = peer.config("127.0.0.1", "8123", "/the/site", "/the/scratch");
-            assert!(config.contains("127.0.0.1") && config.contains("8123") && config.contains("/the/site"));
+        for peer in [nginx(true), nginx(false), WebServer::Lighttpd, WebServer::H2o, WebServer::Caddy] {
+            for coding in [None, Some(Coding::Gzip), Some(Coding::Brotli)] {
+                let place =
+                    Place { ip: "127.0.0.1", port: "8123", site: "/the/site", scratch: "/the/scratch", ..SHOWN };
+                let config = peer.config(&Place { coding, ..place });
+                assert!(config.contains("127.0.0.1") && config.contains("8123") && config.contains("/the/site"));
+                assert_eq!(config.matches('{').count(), config.matches('}').count());
+            }
             let (_, shown) = peer.shown();
             assert!(!shown.unwrap().contains("/the/"));
-            assert_eq!(config.matches('{').count(), config.matches('}').count());
         }
-        assert!(nginx(true).config("", "", "", "").contains("sendfile on;"));
-        assert!(nginx(false).config("", "", "", "").contains("sendfile off;"));
+        assert!(nginx(true).config(&SHOWN).contains("sendfile on;"));
+        assert!(nginx(false).config(&SHOWN).contains("sendfile off;"));
+    }
+
+    #[test]
+    fn what_only_a_web_site_needs_is_shown_apart() {
+        for peer in PEERS {
+            let shown = peer.shown().1.unwrap();
+            let (before, after) = shown.split_once("# Also where a web site is asked for:").unwrap();
+            let names = ["_static", "send-compressed", "precompressed", "Content-Encoding"];
+            assert!(names.iter().any(|name| after.contains(name)), "{after}");
+            assert!(!names.iter().any(|name| before.contains(name)), "{before}");
+        }
     }
 }

@@ -40,6 +40,12 @@ impl Timing {
     }
 }
 
+/// Rounds a rate to three digits: that is easier to compare between runs.
+pub(super) fn rounded(rate_rps: f64) -> f64 {
+    let unit = 10f64.powf(rate_rps.max(1.0).log10().floor() - 2.0);
+    ((rate_rps / unit).round() * unit).round().max(1.0)
+}
+
 /// Makes a workload of what every load kind has. Commands are still missing; an open loop's rate is found by a calibration
 /// visit.
 pub(super) fn base(spec: &Spec) -> Workload {
@@ -56,7 +62,9 @@ pub(super) fn base(spec: &Spec) -> Workload {
         pipeline: spec.pipeline,
         arrivals: match spec.arrivals {
             servers::Arrivals::Closed => Arrivals::Closed,
-            servers::Arrivals::Open => Arrivals::Open { rate_rps: 0.0, fraction: OPEN_FRACTION, capacity_rps: 0.0 },
+            servers::Arrivals::Open => {
+                Arrivals::Open { rate_rps: 0.0, fraction: spec.fraction.unwrap_or(OPEN_FRACTION), capacity_rps: 0.0 }
+            }
             servers::Arrivals::LoadSweep => Arrivals::LoadSweep,
         },
         adds: spec.server_arguments.clone(),

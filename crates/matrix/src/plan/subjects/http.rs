@@ -1,13 +1,21 @@
 //! Load kind `http`: files of several sizes, asked for with GET.
 //!
 //! If a workload has checks, the file is asked for so many times and hashed before the load, under which lengths are
-//! compared: comparing or hashing large bodies would make the generator the limit.
+//! compared: comparing or hashing large bodies would make the generator the limit. The files of a web site are asked for in
+//! turn; before the load they are compared with what every server has to deliver, and under it with what came before.
 
-use results::{Role, Workload};
+use std::path::Path;
+
+use anyhow::Result;
+use loadgen::result::RunResult;
+use results::{Cell, Role, Workload};
 use servers::{Server, Workload as Spec};
 
-use super::{Load, Target, Timing, words};
-use crate::run::site;
+use super::{Load, Target, Timing, base, plain, words};
+use crate::{
+    plan::peers::web::site_coding,
+    run::site::{self, web},
+};
 
 const CHECK_CONNECTIONS: u32 = 4;
 /// Bytes that the generator hashes in a second.
@@ -15,13 +23,38 @@ const CHECK_BYTES_PER_S: f64 = 500e6;
 
 pub(super) struct Http;
 
-fn url(target: &Target<'_>) -> String {
-    format!("http://{}/{}", target.address, site::file_name(target.workload.body_bytes))
+/// Returns the arguments that say what is asked for.
+fn asked_for(spec: &Spec, target: &Target<'_>) -> Vec<String> {
+    if !spec.web_site {
+        return vec![format!("http://{}/{}", target.address, site::file_name(target.workload.body_bytes))];
+    }
+    let address = target.address;
+    words(["-H", site_coding().field(), "--paths", &web::paths(target.site), &format!("http://{address}/")])
 }
+
+/// Rounds in which a site is asked for before the load: the second finds what the first made the server keep.
+const SITE_ROUNDS: u32 = 2;
 
 impl Load for Http {
     fn command(&self, _role: Role) -> &'static str {
         "http"
+    }
+
+    fn workload(&self, _server: &Server, spec: &Spec, _is_quick: bool) -> Workload {
+        let checks = if spec.web_site { Some(SITE_ROUNDS * web::count()) } else { spec.checks };
+        Workload { documents: checks, ..base(spec) }
+    }
+
+    fn prepare(
+        &self,
+        server: &Server,
+        _cells: &[Cell],
+        workloads: &[Workload],
+        site: &Path,
+        _executable: &Path,
+    ) -> Result<()> {
+        let mut specs = workloads.iter().filter_map(|workload| server.workload(plain(&workload.name)));
+        if specs.any(|spec| spec.web_site) { web::write(site) } else { Ok(()) }
     }
 
     fn null_arguments(&self, bytes: &str, _site: &str) -> Vec<String> {
@@ -30,23 +63,32 @@ impl Load for Http {
 
     fn load_arguments(&self, _server: &Server, spec: &Spec, target: &Target<'_>) -> Vec<String> {
         let mut words = Vec::new();
-        words.extend(spec.checks.iter().flat_map(|_| ["--verify", "length"].map(str::to_owned)));
+        let is_hashed_before = spec.checks.is_some() && !spec.web_site;
+        words.extend(is_hashed_before.then_some(["--verify", "length"].map(str::to_owned)).into_iter().flatten());
         words.extend(spec.connection_per_request.then(|| "--no-keep-alive".to_owned()));
         words.extend_from_slice(&spec.load_arguments);
-        words.push(url(target));
+        words.extend(asked_for(spec, target));
         words
     }
 
     fn preload_arguments(&self, _server: &Server, spec: &Spec, target: &Target<'_>, timing: &Timing) -> Vec<String> {
-        let (checks, connections) = (spec.checks.unwrap_or(1).to_string(), CHECK_CONNECTIONS.to_string());
+        let checks = target.workload.documents.unwrap_or(1).to_string();
+        let connections = if spec.web_site { 1 } else { CHECK_CONNECTIONS }.to_string();
         let load = self.command(target.role);
         let asked = [load, "-n", &checks, "-c", &connections, "-t", "1", "--pin", &timing.client_cpus];
-        let checked = ["--format", "json", "--verify", "sha256", "--content-dir", target.site];
-        [words(asked), words(checked), vec![url(target)]].concat()
+        let checked = match spec.web_site {
+            true => words(["--format", "json"]),
+            false => words(["--format", "json", "--verify", "sha256", "--content-dir", target.site]),
+        };
+        [words(asked), checked, asked_for(spec, target)].concat()
     }
 
-    fn preload_s(&self, _server: &Server, spec: &Spec, workload: &Workload) -> f64 {
-        f64::from(spec.checks.unwrap_or(0)) * workload.body_bytes as f64 / CHECK_BYTES_PER_S
+    fn check_answers(&self, spec: &Spec, site: &Path, run: &RunResult) -> Result<()> {
+        if spec.web_site { web::check(site, site_coding(), &run.bodies) } else { Ok(()) }
+    }
+
+    fn preload_s(&self, _server: &Server, _spec: &Spec, workload: &Workload) -> f64 {
+        f64::from(workload.documents.unwrap_or(0)) * workload.body_bytes as f64 / CHECK_BYTES_PER_S
     }
 }
 

@@ -6,17 +6,19 @@ mod file;
 mod generator;
 mod http;
 mod kv;
+mod lookup;
 mod mq;
 
 use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 
 use anyhow::Result;
-use report::results_pages::KnownWorkload;
+use loadgen::result::RunResult;
 use results::{Arrivals, Cell, Connection, Role, Workload};
 use servers::{LoadKind, Server, Workload as Spec};
 
-use self::generator::{ANY_PORT, amount_arguments, base, load_s, time_arguments, words};
+use self::generator::{ANY_PORT, amount_arguments, base, load_s, rounded, time_arguments, words};
 pub(crate) use self::generator::{OPEN_FRACTION, Target, Timing, listening_at, shortened, without};
+pub(crate) use self::lookup::{VARIANT_MARK, asks_for_site, known_workloads, named, names, plain};
 use crate::{
     judge::load_sweep,
     plan::{
@@ -134,6 +136,14 @@ trait Load: Sync {
     /// Returns the generator's arguments that store the keys of a workload that has some, or check its documents.
     fn preload_arguments(&self, server: &Server, spec: &Spec, target: &Target<'_>, timing: &Timing) -> Vec<String>;
 
+    /// Checks what a run before the load has seen.
+    ///
+    /// # Errors
+    /// The server delivers less or other than the others.
+    fn check_answers(&self, _spec: &Spec, _site: &Path, _run: &RunResult) -> Result<()> {
+        Ok(())
+    }
+
     /// True if it only checks answers and leaves the server as it is: once for each cell is enough, not before every visit.
     fn preload_only_checks(&self) -> bool {
         false
@@ -185,9 +195,16 @@ impl Subject {
         self.spec(workload).is_some_and(|spec| spec.usual)
     }
 
-    /// Closed loop whose throughput is the capacity that open loops are a fraction of.
-    pub(crate) fn calibration(&self) -> &'static str {
-        &self.descriptor.calibration
+    /// Returns the closed loop whose throughput is the capacity that the open workload offers a fraction of.
+    pub(crate) fn calibration(&self, workload: &str) -> &'static str {
+        let own = self.spec(workload).map(|spec| self.descriptor.calibration_of(spec));
+        own.unwrap_or(&self.descriptor.calibration)
+    }
+
+    /// Returns the fraction of the capacity that an open workload offers when nobody chose another.
+    pub(crate) fn fraction(&self, workload: &str) -> Option<f64> {
+        let spec = self.spec(workload).filter(|spec| spec.arrivals == servers::Arrivals::Open)?;
+        Some(spec.fraction.unwrap_or(OPEN_FRACTION))
     }
 
     /// Sentences about all workloads that are not in their titles.
@@ -222,6 +239,13 @@ impl Subject {
 
     pub(crate) fn answers(&self, role: Role, server: &str, workload: &Workload) -> bool {
         self.spec(&workload.name).is_some_and(|spec| self.load.answers(role, server, spec))
+    }
+
+    /// True if a cell that is not ours is asked under the workload.
+    pub(crate) fn asks(&self, cell: &Cell, workload: &Workload) -> bool {
+        let peers = self.spec(&workload.name).and_then(|spec| spec.peers.as_ref());
+        let is_meant = cell.role != Role::Peer || peers.is_none_or(|peers| peers.contains(&cell.id));
+        is_meant && self.answers(cell.role, &cell.server, workload)
     }
 
     /// Returns why a cell that could answer the workload cannot run it here, or is left out of a quick run.
@@ -299,6 +323,16 @@ impl Subject {
         spec.map_or_else(Vec::new, |spec| self.load.preload_arguments(self.descriptor, spec, target, timing))
     }
 
+    /// Checks what a run with these arguments has seen.
+    pub(crate) fn check_answers(&self, workload: &Workload, site: &Path, run: &RunResult) -> Result<()> {
+        self.spec(&workload.name).map_or(Ok(()), |spec| self.load.check_answers(spec, site, run))
+    }
+
+    /// True if what is delivered is compared with the others before any visit, and a cell that differs is left out.
+    pub(crate) fn compares_deliveries(&self, workload: &Workload) -> bool {
+        self.spec(&workload.name).is_some_and(|spec| spec.web_site)
+    }
+
     pub(crate) fn preload_only_checks(&self) -> bool {
         self.load.preload_only_checks()
     }
@@ -307,35 +341,6 @@ impl Subject {
         let spec = self.spec(&workload.name).filter(|_| workload.prepared().is_some());
         spec.map_or(0.0, |spec| self.load.preload_s(self.descriptor, spec, workload))
     }
-}
-
-/// Mark between a workload's own name and what is different in a variant of it.
-pub(crate) const VARIANT_MARK: char = '@';
-
-/// Returns the name of the workload that this one is a variant of; its own, if it is none.
-pub(crate) fn plain(workload: &str) -> &str {
-    workload.split(VARIANT_MARK).next().unwrap_or(workload)
-}
-
-/// Returns the subject of that name.
-pub(crate) fn named(server: &str) -> Option<&'static Subject> {
-    SUBJECTS.iter().find(|subject| subject.server() == server)
-}
-
-/// Returns the workloads of a server, in their order; none for a name that is none of ours.
-pub(crate) fn known_workloads(server: &str) -> Vec<KnownWorkload> {
-    let Some(subject) = named(server) else { return Vec::new() };
-    let known = |workload: Workload| KnownWorkload {
-        is_usual: subject.is_usual(&workload.name),
-        is_quick: subject.is_quick(&workload.name),
-        name: workload.name,
-    };
-    subject.workloads(false).into_iter().map(known).collect()
-}
-
-/// Returns the names of the servers that can be measured.
-pub(crate) fn names() -> Vec<&'static str> {
-    SUBJECTS.iter().map(Subject::server).collect()
 }
 
 /// Selects the workloads of a server by name, in its order, with the commands that make them.
@@ -360,15 +365,20 @@ pub(crate) fn select_with(
     workloads
 }
 
-/// Sets the load that the open workloads offer, from the reference's capacity.
-pub(crate) fn calibrate(subject: &Subject, workloads: &mut [Workload], capacity_rps: f64, timing: &Timing) {
-    for workload in workloads {
+/// Sets the load that the open workloads of this calibration offer, from the reference's capacity.
+pub(crate) fn calibrate(
+    subject: &Subject,
+    workloads: &mut [Workload],
+    calibration: &str,
+    capacity_rps: f64,
+    timing: &Timing,
+) {
+    for workload in workloads.iter_mut().filter(|workload| subject.calibration(&workload.name) == calibration) {
         if let Arrivals::Open { rate_rps, fraction, .. } = workload.arrivals {
             let (rate_rps, fraction) = match rate_rps > 0.0 {
                 // Somebody chose it.
                 true => (rate_rps, rate_rps / capacity_rps),
-                // A round figure is easier to compare between runs.
-                false => ((capacity_rps * fraction / 1_000.0).round().max(1.0) * 1_000.0, fraction),
+                false => (rounded(capacity_rps * fraction), fraction),
             };
             workload.arrivals = Arrivals::Open { rate_rps, fraction, capacity_rps };
             show_commands(subject, workload, timing);

@@ -232,7 +232,7 @@ mod tests {
             sweep.command
         );
         assert!((mq().load_s(&sweep, 1.5, 0.6) - 11.0 * (0.5 + 0.2)).abs() < 1e-9);
-        assert!((mq().load_s(&workload(mq().calibration(), false), 1.5, 0.6) - 2.1).abs() < 1e-9);
+        assert!((mq().load_s(&workload(mq().calibration("small-4KiB-open"), false), 1.5, 0.6) - 2.1).abs() < 1e-9);
         assert!(mq().varies(&sweep.name, "dispatch") && !mq().is_quick(&sweep.name));
     }
 

@@ -7,7 +7,13 @@ mod delayed;
 mod protocol;
 mod streamed;
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    fs::OpenOptions,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use anyhow::Context;
 use bodies::Bodies;
@@ -67,6 +73,10 @@ struct Args {
     /// File that is written at the end
     #[arg(long, value_name = "FILE")]
     exit_file: Option<PathBuf>,
+
+    /// File that gets one more line at each SIGHUP and SIGUSR1; made beforehand
+    #[arg(long, value_name = "FILE")]
+    signal_file: Option<PathBuf>,
 }
 
 impl Cli for Args {
@@ -129,5 +139,18 @@ fn make<const BATCH: usize, const STREAMS: bool>(
             std::fs::write(&path, "the end\n").with_context(|| format!("cannot write {}", path.display()))
         });
     }
+    if let Some(path) = &args.signal_file {
+        let (reloaded, reopened) = (path.clone(), path.clone());
+        host.on_reload(move || append(&reloaded, "reload"));
+        host.on_reopen(move || append(&reopened, "reopen"));
+    }
     LineProtocol::new(bodies, host)
+}
+
+/// # Errors
+/// The file is not there.
+fn append(path: &Path, line: &str) -> anyhow::Result<()> {
+    let file = OpenOptions::new().append(true).open(path);
+    let mut file = file.with_context(|| format!("cannot open {}", path.display()))?;
+    Ok(writeln!(file, "{line}")?)
 }

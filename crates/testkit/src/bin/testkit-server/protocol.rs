@@ -12,7 +12,9 @@
 //! | `largest-batch` | the most connections that one `on_ready` saw |
 //! | `thread` | the name of the thread that the protocol runs on |
 //! | `listener` | the number of the front end, the number of those of `--listen`, the bytes of receive and send buffer |
+//! | `peer` | the client's address |
 //! | `counts` | the connections that were accepted, were refused and are open |
+//! | `unsent` | bytes of output that the protocol has queued and not been told to be sent: of this connection and of all |
 //! | `stream N` | the line and N bytes, 4096 of each letter in turn, made as there is room for them (`--streams`) |
 //! | `farewell` | empty; at the end of the input, `farewell` (`--streams`) |
 //! | `stop` | `stop`, and the server drains |
@@ -23,14 +25,14 @@
 
 use std::{
     mem,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::Context;
 use bytes::Bytes;
-use proto::{BatchEntry, Flow, Now, Outbox, Peer, Protocol, Step};
+use proto::{BatchEntry, Flow, Now, Outbox, Peer, PeerAddress, Protocol, Step};
 use rustix::net::sockopt;
 use service::{Host, Statistics, Stop, Timeouts};
 
@@ -51,6 +53,8 @@ pub(crate) struct LineProtocol<const BATCH: usize, const STREAMS: bool> {
     stop: Stop,
     delayed: DelayedReplies,
     largest_batch: AtomicUsize,
+    /// Sum of [`Conn::unsent`].
+    unsent: AtomicU64,
 }
 
 /// One connection.
@@ -66,6 +70,9 @@ pub(crate) struct Conn {
     front_end: usize,
     receive_bytes: usize,
     send_bytes: usize,
+    peer: PeerAddress,
+    /// Bytes that were queued when the protocol last looked at the output, or was last told that some had been sent.
+    unsent: u64,
 }
 
 /// A parsed line.
@@ -77,7 +84,9 @@ enum Request<'a> {
     LargestBatch,
     Thread,
     Listener,
+    Peer,
     Counts,
+    Unsent,
     Stream(usize),
     Farewell,
     Stop,
@@ -101,7 +110,9 @@ impl<'a> Request<'a> {
             ("largest-batch", None, None) => Self::LargestBatch,
             ("thread", None, None) => Self::Thread,
             ("listener", None, None) => Self::Listener,
+            ("peer", None, None) => Self::Peer,
             ("counts", None, None) => Self::Counts,
+            ("unsent", None, None) => Self::Unsent,
             ("farewell", None, None) => Self::Farewell,
             ("stream", Some(len), None) => Self::Stream(len.parse().ok()?),
             ("stop", None, None) => Self::Stop,
@@ -135,6 +146,7 @@ impl<const BATCH: usize, const STREAMS: bool> LineProtocol<BATCH, STREAMS> {
             stop: host.stop(),
             delayed: DelayedReplies::start().context("cannot start a thread")?,
             largest_batch: AtomicUsize::new(0),
+            unsent: AtomicU64::new(0),
         })
     }
 
@@ -153,9 +165,13 @@ impl<const BATCH: usize, const STREAMS: bool> LineProtocol<BATCH, STREAMS> {
                 let Conn { front_end, receive_bytes, send_bytes, .. } = conn;
                 say(out, format!("{front_end} {} {receive_bytes} {send_bytes}\n", self.listen_front_ends));
             }
+            Some(Request::Peer) => say(out, format!("{}\n", conn.peer)),
             Some(Request::Counts) => {
                 let counts = self.statistics.counts();
                 say(out, format!("{} {} {}\n", counts.accepted, counts.refused, counts.open()));
+            }
+            Some(Request::Unsent) => {
+                say(out, format!("{} {}\n", conn.unsent, self.unsent.load(Ordering::Relaxed)));
             }
             Some(Request::Stream(len)) if STREAMS => {
                 whole_line(out);
@@ -186,6 +202,13 @@ impl<const BATCH: usize, const STREAMS: bool> LineProtocol<BATCH, STREAMS> {
         Flow::Open
     }
 
+    /// Notes what of the output has not been sent.
+    fn note_unsent(&self, conn: &mut Conn, out: &Outbox) {
+        let before = mem::replace(&mut conn.unsent, out.unsent_bytes());
+        // The sum never wraps, whatever its terms do meanwhile.
+        self.unsent.fetch_add(conn.unsent.wrapping_sub(before), Ordering::Relaxed);
+    }
+
     fn defer(&self, id: &str, at: Instant, answer: &Answer, out: &mut Outbox) {
         let promise = out.defer();
         let mut reply = Outbox::default();
@@ -207,6 +230,7 @@ impl<const BATCH: usize, const STREAMS: bool> Protocol for LineProtocol<BATCH, S
     type Conn = Conn;
 
     const BATCH: usize = BATCH;
+    const OBSERVES_OUTPUT: bool = true;
     const STREAMS: bool = STREAMS;
 
     fn open(&self, peer: Peer<'_>, _: Now) -> Conn {
@@ -216,8 +240,10 @@ impl<const BATCH: usize, const STREAMS: bool> Protocol for LineProtocol<BATCH, S
             streamed: Streamed::default(),
             has_farewell: false,
             front_end: peer.front_end,
+            peer: peer.address(),
             receive_bytes: sockopt::socket_recv_buffer_size(peer).unwrap_or(0),
             send_bytes: sockopt::socket_send_buffer_size(peer).unwrap_or(0),
+            unsent: 0,
         }
     }
 
@@ -236,7 +262,12 @@ impl<const BATCH: usize, const STREAMS: bool> Protocol for LineProtocol<BATCH, S
         let is_partial = step.consumed < input.len() && !out.is_full() && is_ready(conn);
         conn.partial_since =
             is_partial.then(|| conn.partial_since.filter(|_| step.consumed == 0).unwrap_or(now.instant));
+        self.note_unsent(conn, out);
         step
+    }
+
+    fn on_sent(&self, conn: &mut Conn, out: &Outbox, _: fn() -> Now) {
+        self.note_unsent(conn, out);
     }
 
     fn on_end(&self, conn: &mut Conn, _: Now, out: &mut Outbox) -> Flow {

@@ -3,6 +3,10 @@
 use std::ops::Range;
 
 use super::DecodeError;
+use crate::http1::coding::Coding;
+
+/// Coding of a body, as `Content-Encoding` names it; `None` is several codings, or one that is not known here.
+pub type ContentCoding = Option<Coding>;
 
 /// Most headers that are accepted.
 pub(super) const HEADERS_MAX: usize = 100;
@@ -79,15 +83,15 @@ impl HeadTemplate {
     }
 
     /// Parses one complete head and keeps it as the new template.
-    pub(super) fn learn(&mut self, bytes: &[u8]) -> Result<Head, DecodeError> {
-        let (head, date) = parse(bytes)?;
+    pub(super) fn learn(&mut self, bytes: &[u8]) -> Result<(Head, ContentCoding), DecodeError> {
+        let (head, facts) = parse(bytes)?;
         if !head.is_interim() {
             self.bytes.clear();
             self.bytes.extend_from_slice(bytes);
-            self.date = date;
+            self.date = facts.date;
             self.head = Some(head);
         }
-        Ok(head)
+        Ok((head, facts.coding))
     }
 }
 
@@ -106,7 +110,7 @@ pub(super) fn check_unfinished(bytes: &[u8]) -> Result<(), DecodeError> {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<(Head, Option<Range<usize>>), DecodeError> {
+fn parse(bytes: &[u8]) -> Result<(Head, Facts), DecodeError> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
     if response.parse(bytes).map_err(from_httparse)? != httparse::Status::Complete(bytes.len()) {
@@ -132,16 +136,16 @@ fn parse(bytes: &[u8]) -> Result<(Head, Option<Range<usize>>), DecodeError> {
         (None, false) => BodyLength::UntilEof,
     };
     let persistence = if body == BodyLength::UntilEof { Persistence::Close } else { persistence };
-    Ok((Head { status, body, persistence }, facts.date))
+    Ok((Head { status, body, persistence }, facts))
 }
 
 fn from_httparse(error: httparse::Error) -> DecodeError {
     if error == httparse::Error::TooManyHeaders { DecodeError::HeadTooLarge } else { DecodeError::Head }
 }
 
-#[derive(Default)]
 struct Facts {
     length: Option<u64>,
+    coding: ContentCoding,
     is_chunked: bool,
     says_close: bool,
     says_keep_alive: bool,
@@ -150,7 +154,14 @@ struct Facts {
 
 impl Facts {
     fn gather(headers: &[httparse::Header<'_>], bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut facts = Self::default();
+        let mut facts = Self {
+            length: None,
+            coding: Some(Coding::Identity),
+            is_chunked: false,
+            says_close: false,
+            says_keep_alive: false,
+            date: None,
+        };
         for header in headers {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             if is("content-length") {
@@ -168,6 +179,9 @@ impl Facts {
                     facts.says_close |= token.eq_ignore_ascii_case(b"close");
                     facts.says_keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
                 }
+            } else if is("content-encoding") {
+                // A second field is a second coding (RFC 9110 §8.4).
+                facts.coding = Coding::named(header.value).filter(|_| facts.coding == Some(Coding::Identity));
             } else if is("date") {
                 let start = header.value.as_ptr().addr() - bytes.as_ptr().addr();
                 facts.date = Some(start..start + header.value.len());
