@@ -60,7 +60,7 @@ pub fn stop_programs() {
 }
 
 /// Flags about CGI programs.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct CgiArgs {
     /// Directory of CGI programs, which are run for paths below /cgi-bin/
     #[arg(long, value_name = "DIR")]

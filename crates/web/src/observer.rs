@@ -11,7 +11,7 @@ use std::{
 
 use proto::{Now, Outbox, Peer, PeerAddress};
 use service::{Departures, Histogram, LineWriter};
-use wire::http1::{Request, Status};
+use wire::http1::Request;
 
 use crate::access_log::{AccessLog, AccessLogFormat, LoggedRequest, LoggedResponse};
 

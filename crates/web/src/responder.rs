@@ -246,7 +246,6 @@ impl<'a, S: Site> Responder<'a, S> {
             Ok((Shown::Nothing(status), lookup)) => {
                 self.record_lookup(lookup);
                 self.send_status(status, Some(path), part, connection);
-                None
             }
             Ok((Shown::Make(coding), lookup)) => {
                 let key = host.settings.content.locate(path);

@@ -113,7 +113,7 @@ fn a_body_for_nobody_must_arrive_in_time() {
         let head = format!("GET /own/a HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n1");
         session.feed(&server, head.as_bytes(), begin);
         flush(&mut session, &mut bytes, usize::MAX);
-        session.tick(&server, later);
+        session.tick(&server, later, proto::Uptake::none);
         flush(&mut session, &mut bytes, usize::MAX);
         assert_eq!(statuses(&String::from_utf8(bytes).unwrap()), statuses_wanted);
         assert!(session.begin_lingering(later));
