@@ -1,4 +1,4 @@
-//! What a peer takes of its output, looked at only once in a stall limit.
+//! Uptake of output by a peer, looked at only once in a stall limit.
 //!
 //! That bytes could be written does not tell: the kernel's buffers are large, so that a peer may read steadily while
 //! nothing more can be written for a long time, or take next to nothing of what was written.

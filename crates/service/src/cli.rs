@@ -141,7 +141,7 @@ pub trait Program: clap::Parser {
     }
 
     /// Returns the command whose flags are the keys of the configuration file's `[[host]]` tables; `None`: it has none.
-    /// What they share with the program's own flags is read again at a reload; all else needs a restart.
+    /// Flags that they share with the program are read again at a reload; all others need a restart.
     fn host_command() -> Option<Command> {
         None
     }

@@ -56,7 +56,7 @@ pub struct Config {
 #[derive(Clone, Debug)]
 struct Loaded {
     server: Arc<ServerConfig>,
-    /// What clients must have been verified by to resume a session.
+    /// Authority by which clients must have been verified to resume a session.
     client_ca: Vec<CertificateDer<'static>>,
     tickets: Arc<dyn ProducesTickets>,
 }

@@ -53,7 +53,7 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    /// Of several certificates for one name, the first is used. `None` if there are no certificates.
+    /// Indexes certificates by name; of several for one name, the first is used. `None` if there are no certificates.
     pub(crate) fn new(identities: Vec<Identity>) -> Option<Self> {
         let first = Arc::clone(&identities.first()?.key);
         let mut by_name = HashMap::new();

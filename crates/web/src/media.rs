@@ -128,8 +128,8 @@ mod tests {
         assert_eq!(types.for_name(b"\xff.svg"), "image/svg+xml");
     }
 
-    /// What browsers insist on: a module is not run and wasm not compiled while it streams without its type, a playlist and a
-    /// font are refused by some with another.
+    /// Types that browsers insist on: a module is not run and wasm not compiled while it streams without its type, a
+    /// playlist and a font are refused by some with another.
     #[test]
     fn media_types_are_those_of_the_web_today() {
         let types = MediaTypes::default();

@@ -151,7 +151,7 @@ pub struct Settings {
 pub struct ContentCodings {
     /// Compressed siblings are sent in place of their originals.
     pub precompressed: bool,
-    /// What profits is compressed.
+    /// Text and other contents that profit are compressed.
     pub compress: bool,
 }
 

@@ -12,7 +12,7 @@ use wire::http1::{
 pub(crate) use siblings::open_sources;
 pub use siblings::{Siblings, Sources};
 
-/// What a path leads to: a file, and where there are several representations of it, all of them.
+/// File that a path leads to, and where there are several representations of it, all of them.
 #[derive(Debug)]
 pub struct Found<'a, F> {
     /// The only representation, or one of them.

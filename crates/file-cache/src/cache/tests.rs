@@ -249,7 +249,7 @@ fn an_entry_is_checked_once_an_interval_and_loaded_when_changed() {
     assert!(cache.is_empty(), "what is gone leaves nothing behind");
 }
 
-/// What is learnt about a file later makes its entry neither younger nor more recently used.
+/// Knowledge about a file that comes later makes its entry neither younger nor more recently used.
 #[test]
 fn an_updated_entry_is_as_old_as_before() {
     let second = Duration::from_secs(1);
