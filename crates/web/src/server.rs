@@ -18,9 +18,10 @@ use wire::http1::{Body, Connection, HeadParser, Part, Refusal, Status, empty_lin
 
 use crate::{
     HttpOptions, Observer, Settings, Site, Statistics,
+    auth::Admission,
     cgi::Addresses,
     hosts::{Hosted, Hosts},
-    observer::ObservedRequests,
+    observer::{LoggedNames, ObservedRequests},
     page,
     responder::{Next, Responder, Waited},
     statistics::{Tally, Totals},
@@ -266,19 +267,25 @@ impl<S: Site> Protocol for WebServer<S> {
             match conn.head.parse(rest, &self.options.head) {
                 Ok(Some(mut request)) => {
                     request.should_keep_alive &= !conn.is_retiring;
-                    if let Some(observed) = &mut conn.observed {
-                        observed.begin(&request, rest, now);
-                    }
                     consumed += request.head_len;
                     conn.head_started = None;
-                    if conn.hosts.has_names() {
+                    let (head, unread) = (&rest[..request.head_len], input.len() - consumed);
+                    let mut admission = Admission::Granted(None);
+                    if conn.hosts.have_rules() {
                         host = conn.hosts.select(rest, &request);
                         responder.host = conn.hosts.get(host);
+                        admission = responder.admit(&request, unread);
                     }
-                    let (head, unread) = (&rest[..request.head_len], input.len() - consumed);
-                    let next = match request.body {
-                        Body::Empty => responder.handle_request(&request, head, unread),
-                        Body::Length(_) | Body::Chunked => responder.handle_request_with_body(&request, head, unread),
+                    if let Some(observed) = &mut conn.observed {
+                        let names = LoggedNames { user: admission.user(), virtual_host: responder.host.name() };
+                        observed.begin(&request, rest, names, now);
+                    }
+                    let next = match (admission, request.body) {
+                        (Admission::Answered(next), _) => next,
+                        (Admission::Granted(_), Body::Empty) => responder.handle_request(&request, head, unread),
+                        (Admission::Granted(_), Body::Length(_) | Body::Chunked) => {
+                            responder.handle_request_with_body(&request, head, unread)
+                        }
                     };
                     if let Next::Prepare(waited) = next {
                         consumed -= request.head_len;
