@@ -231,7 +231,7 @@ impl<S: Site> Protocol for WebServer<S> {
     fn open(&self, peer: Peer<'_>, _: Now) -> Self::Conn {
         let observed = self.observer.as_ref().map(|observer| ObservedRequests::new(observer, peer));
         let conn = self.new_connection();
-        let peer = conn.hosts.have_programs().then(|| Box::new(Addresses::of(&peer)));
+        let peer = conn.hosts.have_programs().then(|| Box::new(Addresses::of(peer)));
         Conn { observed, peer, ..conn }
     }
 

@@ -178,7 +178,7 @@ fn is_bodiless(code: u16) -> bool {
     matches!(code, 204 | 205 | 304)
 }
 
-/// Name and value of a field.
+/// Name and value.
 type Field<'a> = (&'a [u8], &'a [u8]);
 
 /// Takes a line from `rest`; `None` for the empty one.
