@@ -18,7 +18,6 @@ use wire::http1::{Body, Connection, HeadParser, Part, Refusal, Status, empty_lin
 
 use crate::{
     HttpOptions, Observer, Settings, Site, Statistics,
-    auth::Admission,
     cgi::Addresses,
     hosts::{Hosted, Hosts},
     observer::{LoggedNames, ObservedRequests},
@@ -232,7 +231,7 @@ impl<S: Site> Protocol for WebServer<S> {
     fn open(&self, peer: Peer<'_>, _: Now) -> Self::Conn {
         let observed = self.observer.as_ref().map(|observer| ObservedRequests::new(observer, peer));
         let conn = self.new_connection();
-        let peer = conn.hosts.have_programs().then(|| Box::new(Addresses::of(&peer)));
+        let peer = conn.hosts.have_programs().then(|| Box::new(Addresses::of(peer)));
         Conn { observed, peer, ..conn }
     }
 
@@ -270,21 +269,19 @@ impl<S: Site> Protocol for WebServer<S> {
                     consumed += request.head_len;
                     conn.head_started = None;
                     let (head, unread) = (&rest[..request.head_len], input.len() - consumed);
-                    let mut admission = Admission::Granted(None);
-                    if conn.hosts.have_rules() {
+                    let next = if conn.hosts.have_rules() {
                         host = conn.hosts.select(rest, &request);
                         responder.host = conn.hosts.get(host);
-                        admission = responder.admit(&request, unread);
-                    }
-                    if let Some(observed) = &mut conn.observed {
-                        let names = LoggedNames { user: admission.user(), virtual_host: responder.host.name() };
-                        observed.begin(&request, rest, names, now);
-                    }
-                    let next = match (admission, request.body) {
-                        (Admission::Answered(next), _) => next,
-                        (Admission::Granted(_), Body::Empty) => responder.handle_request(&request, head, unread),
-                        (Admission::Granted(_), Body::Length(_) | Body::Chunked) => {
-                            responder.handle_request_with_body(&request, head, unread)
+                        responder.handle_by_rules(&request, head, unread, conn.observed.as_mut())
+                    } else {
+                        if let Some(observed) = &mut conn.observed {
+                            observed.begin(&request, head, LoggedNames::default(), now);
+                        }
+                        match request.body {
+                            Body::Empty => responder.handle_request(&request, head, unread),
+                            Body::Length(_) | Body::Chunked => {
+                                responder.handle_request_with_body(&request, head, unread)
+                            }
                         }
                     };
                     if let Next::Prepare(waited) = next {

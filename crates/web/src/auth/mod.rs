@@ -27,7 +27,6 @@ use proto::Promise;
 use wire::http1::Request;
 
 pub use self::passwords::PasswordFileError;
-pub(crate) use self::responses::Admission;
 use self::{
     passwords::Passwords,
     verdicts::{Fingerprint, Verdicts},
@@ -241,8 +240,11 @@ impl fmt::Debug for Area {
     }
 }
 
+/// Name and password, as they were sent.
+type Pair = (Box<[u8]>, Box<[u8]>);
+
 /// Returns name and password of a request, if it has just one pair of them.
-fn credentials(request: &Request<'_>) -> Option<(Box<[u8]>, Box<[u8]>)> {
+fn credentials(request: &Request<'_>) -> Option<Pair> {
     let mut values = request.values("authorization");
     let value = values.next().filter(|value| value.len() <= CREDENTIALS_MAX)?;
     if values.next().is_some() {

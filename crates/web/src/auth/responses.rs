@@ -6,31 +6,44 @@ use wire::http1::{Body, Connection, Method, Part, Request, Status, Target, Versi
 use super::{Guard, Judgement, claimed_user};
 use crate::{
     Site,
+    observer::{LoggedNames, ObservedRequests},
     responder::{Next, Responder, Waited, expects_continue, flow_of, path_of, requested_persistence},
     upload::{DiscardedBody, Pending},
 };
 
 /// Decision about a request before anything is looked for.
-pub(crate) enum Admission<S: Site> {
+enum Admission<S: Site> {
     /// It goes on, as this user's where it needs one.
     Granted(Option<Box<[u8]>>),
     /// It goes no further.
     Answered(Next<S>),
 }
 
-impl<S: Site> Admission<S> {
-    pub(crate) fn user(&self) -> Option<&[u8]> {
-        match self {
-            Self::Granted(user) => user.as_deref(),
-            Self::Answered(_) => None,
+impl<S: Site> Responder<'_, S> {
+    /// Answers a request of a server with several hosts or with rules about who may see what.
+    #[cold]
+    pub(crate) fn handle_by_rules(
+        &mut self,
+        request: &Request<'_>,
+        head: &[u8],
+        unread: usize,
+        observed: Option<&mut Box<ObservedRequests>>,
+    ) -> Next<S> {
+        let admission = self.admit(request, unread);
+        if let Some(observed) = observed {
+            let user = if let Admission::Granted(user) = &admission { user.as_deref() } else { None };
+            let names = LoggedNames { user, virtual_host: self.host.name() };
+            observed.begin(request, head, names, self.now);
+        }
+        match (admission, request.body) {
+            (Admission::Answered(next), _) => next,
+            (Admission::Granted(_), Body::Empty) => self.handle_rare_request(request, head, unread),
+            (Admission::Granted(_), _) => self.handle_request_with_body(request, head, unread),
         }
     }
-}
 
-impl<S: Site> Responder<'_, S> {
     /// Checks who asks. The request has not been consumed: one that has to wait for a verdict is read again.
-    #[cold]
-    pub(crate) fn admit(&mut self, request: &Request<'_>, unread: usize) -> Admission<S> {
+    fn admit(&mut self, request: &Request<'_>, unread: usize) -> Admission<S> {
         let host = self.host;
         let Some(guard) = &host.settings.guard else { return Admission::Granted(None) };
         let Target::Path { path, .. } = request.target else { return Admission::Granted(None) };
