@@ -504,7 +504,7 @@ pub(crate) fn with_query(location: &str, query: &[u8]) -> Vec<u8> {
 
 /// Returns what the client has asked for, by its version and its `Connection` field.
 #[inline(always)]
-fn requested_persistence(request: &Request<'_>) -> Connection {
+pub(crate) fn requested_persistence(request: &Request<'_>) -> Connection {
     match request.version {
         _ if !request.should_keep_alive => Connection::Close,
         Version::Http10 => Connection::KeepAlive,
