@@ -210,7 +210,7 @@ impl<'a, S: Site> Responder<'a, S> {
                         waiting.body = Some(body);
                         Next::Wait(waiting)
                     }
-                    next => next,
+                    next @ (Next::Flow(_) | Next::Body(_) | Next::Prepare(_)) => next,
                 },
                 Some(_) | None => self.answer_last(request, head),
             },
@@ -224,7 +224,7 @@ impl<'a, S: Site> Responder<'a, S> {
         last.should_keep_alive = false;
         match self.handle_rare_request(&last, head, 0) {
             Next::Flow(Flow::Close) => Next::Flow(Flow::Linger),
-            next => next,
+            next @ (Next::Flow(_) | Next::Body(_) | Next::Wait(_) | Next::Prepare(_)) => next,
         }
     }
 

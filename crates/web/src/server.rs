@@ -249,7 +249,7 @@ impl<S: Site> Protocol for WebServer<S> {
         let is_redirected = self.https_redirect.as_ref().is_some_and(|redirect| peer.front_end < redirect.plain);
         let observed = self.observer.as_ref().map(|observer| ObservedRequests::new(observer, peer));
         let conn = self.new_connection();
-        let peer = conn.hosts.have_programs().then(|| Box::new(Addresses::of(&peer)));
+        let peer = conn.hosts.have_programs().then(|| Box::new(Addresses::of(peer)));
         Conn { observed, peer, is_redirected, ..conn }
     }
 
@@ -300,13 +300,10 @@ impl<S: Site> Protocol for WebServer<S> {
                         responder.host = conn.hosts.get(host);
                     }
                     let (head, unread) = (&rest[..request.head_len], input.len() - consumed);
-                    let redirected = conn.is_redirected.then(|| responder.redirect_to_https(&request, head, unread));
-                    let next = match (redirected.flatten(), request.body) {
-                        (Some(next), _) => next,
-                        (None, Body::Empty) => responder.handle_request(&request, head, unread),
-                        (None, Body::Length(_) | Body::Chunked) => {
-                            responder.handle_request_with_body(&request, head, unread)
-                        }
+                    let next = match request.body {
+                        _ if conn.is_redirected => responder.handle_plain_request(&request, head, unread),
+                        Body::Empty => responder.handle_request(&request, head, unread),
+                        Body::Length(_) | Body::Chunked => responder.handle_request_with_body(&request, head, unread),
                     };
                     if let Next::Prepare(waited) = next {
                         consumed -= request.head_len;
