@@ -20,16 +20,21 @@ enum Admission<S: Site> {
 }
 
 impl<S: Site> Responder<'_, S> {
-    /// Answers a request of a server with several hosts or with rules about who may see what.
+    /// Answers a request of a server with several hosts or with rules about who may see what, or one that is redirected
+    /// whatever it is for: nobody is asked for a password that is not encrypted.
     #[cold]
     pub(crate) fn handle_by_rules(
         &mut self,
         request: &Request<'_>,
         head: &[u8],
         unread: usize,
+        is_redirected: bool,
         observed: Option<&mut Box<ObservedRequests>>,
     ) -> Next<S> {
-        let admission = self.admit(request, unread);
+        let admission = match is_redirected {
+            true => Admission::Answered(self.handle_plain_request(request, head, unread)),
+            false => self.admit(request, unread),
+        };
         if let Some(observed) = observed {
             let user = if let Admission::Granted(user) = &admission { user.as_deref() } else { None };
             let names = LoggedNames { user, virtual_host: self.host.name() };
