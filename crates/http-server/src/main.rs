@@ -74,7 +74,9 @@ fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
     let observer = http.tree.access_log.observer(&mut host)?;
     let server = HttpServer::with_hosts(http.open_hosts(descriptors)?, HttpOptions::from_host(&host));
     let redirect = http.tree.https.redirect(host.listen_front_ends());
-    let server = Arc::new(server.with_observer(observer).with_https_redirect(redirect.clone()));
+    let server = Arc::new(
+        server.with_observer(observer).with_rate(http.tree.rate.limiter()).with_https_redirect(redirect.clone()),
+    );
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     let reloaded = Arc::clone(&server);
     host.reload_with(move |Options { mut http, .. }| {

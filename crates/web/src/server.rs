@@ -13,11 +13,11 @@ use std::{
 };
 
 use parking_lot::RwLock;
-use proto::{Flow, Now, Outbox, Peer, Protocol, Secured, Step};
+use proto::{ClientKey, Flow, Now, Outbox, Peer, PeerAddress, Protocol, ProxyAddresses, Secured, Step};
 use wire::http1::{Body, Connection, HeadParser, Part, Refusal, Status, empty_lines_len};
 
 use crate::{
-    HttpOptions, Observer, Settings, Site, Statistics,
+    HttpOptions, Observer, RateLimiter, Settings, Site, Statistics,
     cgi::Addresses,
     hosts::{Hosted, Hosts},
     https::HttpsRedirect,
@@ -44,6 +44,8 @@ pub struct WebServer<S> {
     pub(crate) observer: Option<Arc<Observer>>,
     /// `None`: plain addresses are served like all others.
     pub(crate) https_redirect: Option<HttpsRedirect>,
+    /// `None`: clients may ask as often as they like.
+    pub(crate) rate: Option<RateLimiter>,
     /// Key of multipart boundaries, so that nobody can foresee one and put it into a file.
     pub(crate) boundary_key: RandomState,
 }
@@ -65,8 +67,9 @@ pub struct Conn<S: Site> {
     observed: Option<Box<ObservedRequests>>,
     /// The next response is the last.
     is_retiring: bool,
-    /// Its client is sent to https.
-    is_redirected: bool,
+    checks: Checks,
+    /// Requests have to be looked at before they are answered.
+    has_checks: bool,
     preparation: Preparation,
 }
 
@@ -77,6 +80,23 @@ enum Preparation {
     Unknown,
     /// It is being made, and the request waits.
     Awaited(Waited),
+}
+
+/// What is checked before a request of a connection is answered, beside the rules of its host.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Checks {
+    /// It is sent to an address with TLS, whatever it is for.
+    pub(crate) is_redirected: bool,
+    /// Client whose rate of requests is limited.
+    pub(crate) client: Option<ClientKey>,
+}
+
+impl<S: Site> Conn<S> {
+    /// Decides whether requests have to be looked at before they are answered; so one without rules costs one comparison.
+    fn note_checks(&mut self) {
+        let Checks { is_redirected, client } = self.checks;
+        self.has_checks = is_redirected || client.is_some() || self.hosts.have_rules();
+    }
 }
 
 impl<S: Site> fmt::Debug for Conn<S> {
@@ -101,6 +121,7 @@ impl<S: Site> WebServer<S> {
             options,
             totals: Totals::default(),
             observer: None,
+            rate: None,
             https_redirect: None,
             boundary_key: RandomState::new(),
         }
@@ -118,6 +139,12 @@ impl<S: Site> WebServer<S> {
     pub fn with_https_redirect(mut self, redirect: Option<HttpsRedirect>) -> Self {
         self.https_redirect = redirect;
         self
+    }
+
+    /// Limits the rate of requests of each client from here on.
+    #[must_use]
+    pub fn with_rate(self, rate: Option<RateLimiter>) -> Self {
+        Self { rate, ..self }
     }
 
     /// Returns the hosts that are served now.
@@ -147,7 +174,8 @@ impl<S: Site> WebServer<S> {
             pending_host: 0,
             observed: None,
             is_retiring: false,
-            is_redirected: false,
+            checks: Checks::default(),
+            has_checks: self.hosts.read().have_rules(),
             preparation: Preparation::Unknown,
         }
     }
@@ -157,7 +185,13 @@ impl<S: Site> WebServer<S> {
     fn refresh(&self, conn: &mut Conn<S>) {
         if conn.pending.is_none() {
             conn.hosts = self.hosts();
+            conn.note_checks();
         }
+    }
+
+    /// Returns the client as the limit of its rate counts it, where there is one.
+    fn client(&self, address: PeerAddress) -> Option<ClientKey> {
+        self.rate.as_ref().and_then(|_| Some(address.ip()?.into()))
     }
 
     pub fn statistics(&self) -> Statistics {
@@ -249,8 +283,22 @@ impl<S: Site> Protocol for WebServer<S> {
         let is_redirected = self.https_redirect.as_ref().is_some_and(|redirect| peer.front_end < redirect.plain);
         let observed = self.observer.as_ref().map(|observer| ObservedRequests::new(observer, peer));
         let conn = self.new_connection();
+        let client = self.rate.as_ref().and_then(|_| self.client(peer.address()));
         let peer = conn.hosts.have_programs().then(|| Box::new(Addresses::of(peer)));
-        Conn { observed, peer, is_redirected, ..conn }
+        let mut conn = Conn { observed, peer, checks: Checks { is_redirected, client }, ..conn };
+        conn.note_checks();
+        conn
+    }
+
+    fn on_proxied(&self, conn: &mut Self::Conn, addresses: ProxyAddresses) {
+        if let Some(observed) = &mut conn.observed {
+            observed.set_client(addresses.client);
+        }
+        if let Some(peer) = &mut conn.peer {
+            peer.set_proxied(addresses);
+        }
+        conn.checks.client = self.client(addresses.client.into());
+        conn.note_checks();
     }
 
     fn on_secured(&self, conn: &mut Self::Conn, _: Secured<'_>) {
@@ -293,10 +341,10 @@ impl<S: Site> Protocol for WebServer<S> {
                     consumed += request.head_len;
                     conn.head_started = None;
                     let (head, unread) = (&rest[..request.head_len], input.len() - consumed);
-                    let next = if conn.is_redirected || conn.hosts.have_rules() {
+                    let next = if conn.has_checks {
                         host = conn.hosts.select(rest, &request);
                         responder.host = conn.hosts.get(host);
-                        responder.handle_by_rules(&request, head, unread, conn.is_redirected, conn.observed.as_mut())
+                        responder.handle_by_rules(&request, head, unread, conn.checks, conn.observed.as_mut())
                     } else {
                         if let Some(observed) = &mut conn.observed {
                             observed.begin(&request, head, LoggedNames::default(), now);
