@@ -13,6 +13,7 @@ pub mod codec;
 mod content;
 mod heads;
 mod hosts;
+mod http2;
 mod listing;
 mod media;
 mod metrics;
@@ -33,6 +34,7 @@ mod variants;
 mod virtual_hosts;
 mod waiting;
 pub mod workers;
+mod writer;
 
 pub use access_log::{AccessLogArgs, AccessLogFormat};
 pub use cgi::{CgiArgs, CgiError, CgiOptions, Programs, stop_programs};
