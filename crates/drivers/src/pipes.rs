@@ -4,7 +4,6 @@ use std::{io, os::fd::AsFd, sync::Arc};
 
 use parking_lot::Mutex;
 use proto::{CachedPipe, Pages, Pipe, PipeRegion, PipeSource, ScratchPipe};
-use rustix::io::Errno;
 use sys::transfer;
 
 /// Scratch pipes that a loop keeps for itself: one at a time is all it needs while nobody is slow.
@@ -138,7 +137,7 @@ impl Pipes {
     /// Sees to it that the next bytes of `region` are in a scratch pipe of its own.
     ///
     /// # Errors
-    /// EFAULT when the file of a mapping has been cut: what was promised cannot be sent.
+    /// The region is not in its mapping.
     pub(crate) fn fill(&mut self, region: &mut PipeRegion) -> io::Result<FillOutcome> {
         match &mut region.source {
             PipeSource::Filled(_) => Ok(FillOutcome::Filled),
@@ -183,7 +182,7 @@ impl Pipes {
                 pages.scratch = Some(pipe);
                 Ok(if n > 0 { FillOutcome::Filled } else { FillOutcome::NoPipe })
             }
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::FAULT) => Err(error),
+            // The kernel has no memory for it, or the file has lost the page: what there is of it is sent as a file.
             Err(_) => {
                 self.put(Some(pipe));
                 Ok(FillOutcome::NoPipe)

@@ -6,6 +6,7 @@ use std::{
 };
 
 use proto::{NextWrite, Outbox, PipeRegion};
+use rustix::io::Errno;
 use sys::{socket, transfer};
 
 use crate::pipes::{FillOutcome, Pipes};
@@ -24,7 +25,13 @@ pub(crate) fn write_front(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &m
 pub(crate) fn write_front_once(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) -> io::Result<usize> {
     let more = outbox.has_more_after_memory();
     let n = match outbox.front() {
-        Some(NextWrite::Memory(pieces, count)) => socket::send_once(socket, &pieces[..count], more)?,
+        Some(NextWrite::Memory(pieces, count)) => match socket::send_once(socket, &pieces[..count], more) {
+            Ok(n) => n,
+            Err(error) if is_lost_page(&error) && outbox.fall_back_from_mappings() => {
+                return write_front_once(socket, outbox, pipes);
+            }
+            Err(error) => return Err(error),
+        },
         Some(NextWrite::File(region)) => {
             transfer::sendfile_once(socket, region.file.as_fd(), region.offset, region.len.min(WRITE_MAX as u64))?
         }
@@ -33,6 +40,11 @@ pub(crate) fn write_front_once(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipe
     };
     outbox.advance(n);
     Ok(n)
+}
+
+/// True if a system call was given memory that is no longer there: a page of a mapping that its file has lost.
+pub(crate) fn is_lost_page(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::FAULT)
 }
 
 /// One tee or vmsplice, where the scratch pipe is empty, and one splice.

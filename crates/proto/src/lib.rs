@@ -28,7 +28,7 @@ pub use deferred::{Broken, DeferredReply, Promise};
 pub use limits::Limits;
 pub use outbox::{NextWrite, Outbox, Taken};
 pub use peer::{Lookup, Peer, PeerAddress};
-pub use pipe::{CachedPipe, MappedFile, Pages, Pipe, PipeRegion, PipeSource, ScratchPipe};
+pub use pipe::{CachedPipe, MappedFile, MappedRegion, Pages, Pipe, PipeRegion, PipeSource, ScratchPipe};
 pub use protocol::{BatchEntry, Flow, Now, Protocol, Secured, Step};
 pub use segment::{FileRegion, Segment};
 pub use session::Session;

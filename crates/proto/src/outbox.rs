@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::{
     deferred::Ledger,
-    pipe::{PipeRegion, ScratchPipe},
+    pipe::{MappedRegion, PipeRegion, ScratchPipe},
     segment::{FileRegion, Segment},
 };
 
@@ -179,10 +179,10 @@ impl Outbox {
         }
     }
 
-    /// Queues bytes of a mapped file (see [`Segment::Mapped`]), never copied here.
-    pub fn push_mapped(&mut self, bytes: Bytes) {
-        if !bytes.is_empty() {
-            self.push(Segment::Mapped(bytes));
+    /// Queues bytes of a mapped file, never copied here.
+    pub fn push_mapped(&mut self, region: MappedRegion) {
+        if !region.bytes().is_empty() {
+            self.push(Segment::Mapped(region));
         }
     }
 
@@ -300,6 +300,22 @@ impl Outbox {
         true
     }
 
+    /// Sends all that is mapped as parts of its files, which may have lost pages; false when nothing is mapped. What comes
+    /// before a lost page would not leave with it otherwise, a head for example.
+    pub fn fall_back_from_mappings(&mut self) -> bool {
+        let mut has_mapped = false;
+        for (at, segment) in self.queue.iter_mut().enumerate() {
+            if let Segment::Mapped(region) = segment {
+                if at == 0 {
+                    region.skip(mem::take(&mut self.written));
+                }
+                *segment = Segment::File(region.fall_back());
+                has_mapped = true;
+            }
+        }
+        has_mapped
+    }
+
     /// Removes `n` bytes, which have been written, of what [`Outbox::front`] showed.
     ///
     /// # Panics
@@ -327,7 +343,8 @@ impl Outbox {
                     n
                 }
                 Segment::Owned(bytes) => bytes.len() - self.written,
-                Segment::Shared(bytes) | Segment::Mapped(bytes) => bytes.len() - self.written,
+                Segment::Shared(bytes) => bytes.len() - self.written,
+                Segment::Mapped(region) => region.bytes().len() - self.written,
                 Segment::Deferred(_) => panic!("a promise is never written"),
             };
             if n < left {
@@ -383,6 +400,13 @@ impl Outbox {
     pub fn recycle(&mut self, segment: Segment) {
         self.in_flight -= 1;
         self.reuse(segment);
+    }
+
+    /// Undoes [`Outbox::take`]; several segments are put back last first.
+    pub fn put_back(&mut self, segment: Segment) {
+        self.in_flight -= 1;
+        self.queued += segment.held_bytes();
+        self.queue.push_front(segment);
     }
 
     /// Takes the scratch pipe of a region that has been sent to its last byte.

@@ -33,14 +33,66 @@ pub struct CachedPipe {
     pub fallbacks: Arc<AtomicU64>,
 }
 
-/// A mapped file whose pages are put into pipes.
+/// A mapped file, whose bytes are handed to the kernel only and never read in user space: a page that the file has lost
+/// is EFAULT there and SIGBUS here.
 #[derive(Debug)]
 pub struct MappedFile {
-    /// The file from its first byte; like [`crate::Segment::Mapped`], for the kernel's eyes only.
+    /// The file from its first byte.
     pub bytes: Bytes,
     pub file: Arc<OwnedFd>,
-    /// Counts the times that the rest of it was sent as a file instead, for want of a scratch pipe.
+    /// Counts the times that the rest of it was sent as a file instead, for want of a scratch pipe or of a page.
     pub fallbacks: Arc<AtomicU64>,
+}
+
+/// Part of a mapped file that is written from where it is.
+#[derive(Clone, Debug)]
+pub struct MappedRegion {
+    of: Arc<MappedFile>,
+    range: Range<usize>,
+}
+
+impl MappedRegion {
+    /// `None` unless the mapping has all of the range.
+    pub fn new(of: &Arc<MappedFile>, range: Range<u64>) -> Option<Self> {
+        let range = usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?;
+        of.bytes.get(range.clone())?;
+        Some(Self { of: Arc::clone(of), range })
+    }
+
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.of.bytes[self.range.clone()]
+    }
+
+    /// Returns the same bytes, which keep the mapping.
+    pub fn to_bytes(&self) -> Bytes {
+        self.of.bytes.slice(self.range.clone())
+    }
+
+    /// Returns a part of it.
+    ///
+    /// # Panics
+    /// If it is not that long.
+    pub(crate) fn slice(&self, part: Range<usize>) -> Self {
+        assert!(part.end <= self.range.len(), "sliced past the end");
+        let start = self.range.start;
+        Self { of: Arc::clone(&self.of), range: start + part.start..start + part.end }
+    }
+
+    /// Drops the first `n` bytes.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn skip(&mut self, n: usize) {
+        assert!(n <= self.range.len(), "skipped past the end");
+        self.range.start += n;
+    }
+
+    /// Returns the same part of the file, to be sent without the mapping, and counts a fallback.
+    pub fn fall_back(&self) -> FileRegion {
+        self.of.fallbacks.fetch_add(1, Ordering::Relaxed);
+        FileRegion { file: Arc::clone(&self.of.file), offset: self.range.start as u64, len: self.range.len() as u64 }
+    }
 }
 
 /// A pipe that a driver lends to one region at a time.

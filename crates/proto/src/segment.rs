@@ -4,7 +4,7 @@ use std::{os::fd::OwnedFd, sync::Arc};
 
 use bytes::{Buf, Bytes};
 
-use crate::{DeferredReply, PipeRegion};
+use crate::{DeferredReply, MappedRegion, PipeRegion};
 
 /// `len` bytes of a regular file, from `offset`: sent by sendfile or splice.
 #[derive(Clone, Debug)]
@@ -21,9 +21,7 @@ pub enum Segment {
     Shared(Bytes),
     File(FileRegion),
     Pipe(PipeRegion),
-    /// Bytes of a mapped file. Handed to the kernel only and never read in user space: a page that the file has lost
-    /// is EFAULT there and SIGBUS here.
-    Mapped(Bytes),
+    Mapped(MappedRegion),
     /// An answer that another thread will give; keeps its place in the order.
     Deferred(DeferredReply),
 }
@@ -34,7 +32,8 @@ impl Segment {
     pub fn memory(&self) -> Option<&[u8]> {
         match self {
             Self::Owned(bytes) => Some(bytes),
-            Self::Shared(bytes) | Self::Mapped(bytes) => Some(bytes),
+            Self::Shared(bytes) => Some(bytes),
+            Self::Mapped(region) => Some(region.bytes()),
             Self::File(_) | Self::Pipe(_) | Self::Deferred(_) => None,
         }
     }
@@ -43,7 +42,8 @@ impl Segment {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Owned(bytes) => bytes.len() as u64,
-            Self::Shared(bytes) | Self::Mapped(bytes) => bytes.len() as u64,
+            Self::Shared(bytes) => bytes.len() as u64,
+            Self::Mapped(region) => region.bytes().len() as u64,
             Self::File(region) => region.len,
             Self::Pipe(region) => region.len,
             Self::Deferred(_) => 1,
@@ -64,7 +64,8 @@ impl Segment {
     pub(crate) fn skip(&mut self, n: usize) {
         match self {
             Self::Owned(bytes) => drop(bytes.drain(..n)),
-            Self::Shared(bytes) | Self::Mapped(bytes) => bytes.advance(n),
+            Self::Shared(bytes) => bytes.advance(n),
+            Self::Mapped(region) => region.skip(n),
             Self::File(_) | Self::Pipe(_) | Self::Deferred(_) => assert_eq!(n, 0, "only memory is skipped"),
         }
     }

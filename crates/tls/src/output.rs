@@ -75,7 +75,12 @@ impl<P: Protocol> Connection<P> {
             // An answer may be empty, and input may have waited for it.
             None => return Ok(Sent::Some),
             Some(NextWrite::Memory(pieces, _)) if before_mapping == 0 => {
-                scratch::with_mapped(&pieces[0], |plain| seal(engine, plain, pace, out)).map_err(|_| Broken)??
+                match scratch::with_mapped(&pieces[0], |plain| seal(engine, plain, pace, out)) {
+                    Ok(sealed) => sealed?,
+                    // The file has lost the page, or there is no memory for a copy.
+                    Err(_) if outbox.fall_back_from_mappings() => return Ok(Sent::Some),
+                    Err(_) => return Err(Broken),
+                }
             }
             Some(NextWrite::Memory(pieces, count)) => {
                 seal_pieces(engine, &pieces[..count.min(before_mapping)], pace, out)?

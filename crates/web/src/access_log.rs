@@ -142,8 +142,11 @@ impl AccessLogFormat {
     }
 }
 
-/// Splits a request line, well formed or not, into method, target and version.
-fn split_line(line: &[u8]) -> (Option<&[u8]>, Option<&[u8]>, Option<&[u8]>) {
+/// Method, target and version.
+type RequestLine<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, Option<&'a [u8]>);
+
+/// Splits a request line, well formed or not.
+fn split_line(line: &[u8]) -> RequestLine<'_> {
     let mut words = line.splitn(2, |&byte| byte == b' ');
     let method = words.next().filter(|method| !method.is_empty());
     let Some(rest) = words.next() else { return (method, None, None) };

@@ -14,6 +14,7 @@ mod content;
 mod heads;
 mod hosts;
 mod http2;
+mod https;
 mod listing;
 mod media;
 mod metrics;
@@ -45,6 +46,7 @@ pub use content::{
 pub use file_cache::Lookup;
 pub use heads::{Encoding, Heads};
 pub use hosts::{HostArgs, HostName, Hosted, Hosts};
+pub use https::{Hsts, HttpsArgs, HttpsPort, HttpsRedirect, tls_dialect};
 pub use media::{Charset, MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
 pub use observer::Observer;

@@ -221,7 +221,7 @@ impl<'a, S: Site, W: Writer> Responder<'a, S, W> {
                         waiting.body = Some(body);
                         Next::Wait(waiting)
                     }
-                    next => next,
+                    next @ (Next::Flow(_) | Next::Body(_) | Next::Prepare(_)) => next,
                 },
                 Some(_) | None => self.answer_last(request, head),
             },
@@ -235,7 +235,7 @@ impl<'a, S: Site, W: Writer> Responder<'a, S, W> {
         last.should_keep_alive = false;
         match self.handle_rare_request(&last, head, 0) {
             Next::Flow(Flow::Close) => Next::Flow(Flow::Linger),
-            next => next,
+            next @ (Next::Flow(_) | Next::Body(_) | Next::Wait(_) | Next::Prepare(_)) => next,
         }
     }
 
@@ -515,7 +515,7 @@ pub(crate) fn with_query(location: &str, query: &[u8]) -> Vec<u8> {
 
 /// Returns what the client has asked for, by its version and its `Connection` field.
 #[inline(always)]
-fn requested_persistence(request: &Request<'_>) -> Connection {
+pub(crate) fn requested_persistence(request: &Request<'_>) -> Connection {
     match request.version {
         _ if !request.should_keep_alive => Connection::Close,
         Version::Http10 => Connection::KeepAlive,

@@ -25,6 +25,7 @@ use crate::{
     cgi::Addresses,
     hosts::{Hosted, Hosts},
     http2::Multiplexer,
+    https::HttpsRedirect,
     observer::ObservedRequests,
     page,
     responder::{Next, Responder, Waited},
@@ -32,6 +33,11 @@ use crate::{
     upload::{Pending, Verdict},
     writer::{Http1, Writer},
 };
+
+/// Longest first line of a client that speaks another protocol, in bytes.
+const FOREIGN_LINE_MAX: usize = 80;
+/// First bytes of a TLS handshake (RFC 8446, section 5.1).
+const TLS_HANDSHAKE: &[u8] = &[22, 3];
 
 /// Web server for the files and resources of its virtual hosts.
 #[derive(Debug)]
@@ -46,6 +52,8 @@ pub struct WebServer<S> {
     totals: Totals,
     /// `None`: nobody is interested in single requests.
     pub(crate) observer: Option<Arc<Observer>>,
+    /// `None`: plain addresses are served like all others.
+    pub(crate) https_redirect: Option<HttpsRedirect>,
     /// Key of multipart boundaries, so that nobody can foresee one and put it into a file.
     pub(crate) boundary_key: RandomState,
 }
@@ -67,6 +75,8 @@ pub struct Conn<S: Site> {
     pub(crate) observed: Option<Box<ObservedRequests>>,
     /// The next response is the last.
     pub(crate) is_retiring: bool,
+    /// Its client is sent to https.
+    is_redirected: bool,
     pub(crate) mode: Mode<S>,
 }
 
@@ -127,6 +137,7 @@ impl<S: Site> WebServer<S> {
             http2_head: HeadLimits { is_http2: true, ..options.head },
             totals: Totals::default(),
             observer: None,
+            https_redirect: None,
             boundary_key: RandomState::new(),
         }
     }
@@ -135,6 +146,13 @@ impl<S: Site> WebServer<S> {
     #[must_use]
     pub fn with_observer(mut self, observer: Observer) -> Self {
         self.observer = observer.is_needed().then(|| Arc::new(observer));
+        self
+    }
+
+    /// Sends the clients of plain addresses to https from here on.
+    #[must_use]
+    pub fn with_https_redirect(mut self, redirect: Option<HttpsRedirect>) -> Self {
+        self.https_redirect = redirect;
         self
     }
 
@@ -165,6 +183,7 @@ impl<S: Site> WebServer<S> {
             pending_host: 0,
             observed: None,
             is_retiring: false,
+            is_redirected: false,
             mode: Mode::Ready,
         }
     }
@@ -302,6 +321,7 @@ impl<S: Site> WebServer<S> {
                     }
                     let (head, unread) = (&rest[..request.head_len], input.len() - consumed);
                     let next = match request.body {
+                        _ if conn.is_redirected => responder.handle_plain_request(&request, head, unread),
                         Body::Empty => responder.handle_request(&request, head, unread),
                         Body::Length(_) | Body::Chunked => responder.handle_request_with_body(&request, head, unread),
                     };
@@ -323,6 +343,9 @@ impl<S: Site> WebServer<S> {
                     break;
                 }
                 Err(refusal) => {
+                    if rest.starts_with(TLS_HANDSHAKE) {
+                        tracing::debug!("a client speaks TLS to a plain address");
+                    }
                     flow = responder.refuse(refusal);
                     if let Some(observed) = &mut conn.observed {
                         observed.begin_refused(rest, now);
@@ -390,6 +413,7 @@ impl<S: Site> WebServer<S> {
             pending_host: 0,
             observed: conn.observed.as_ref().map(|observed| observed.of_stream()),
             is_retiring: false,
+            is_redirected: conn.is_redirected,
             mode: Mode::Ready,
         }
     }
@@ -430,11 +454,12 @@ impl<S: Site> Protocol for WebServer<S> {
     const STREAMS: bool = true;
 
     fn open(&self, peer: Peer<'_>, _: Now) -> Self::Conn {
+        let is_redirected = self.https_redirect.as_ref().is_some_and(|redirect| peer.front_end < redirect.plain);
         let observed = self.observer.as_ref().map(|observer| ObservedRequests::new(observer, peer));
         let conn = self.new_connection();
-        let peer = conn.hosts.have_programs().then(|| Arc::new(Addresses::of(&peer)));
+        let peer = conn.hosts.have_programs().then(|| Arc::new(Addresses::of(peer)));
         let mode = if self.options.http2 { Mode::Fresh } else { Mode::Ready };
-        Conn { observed, peer, mode, ..conn }
+        Conn { observed, peer, is_redirected, mode, ..conn }
     }
 
     fn is_streaming(&self, conn: &Self::Conn) -> bool {
@@ -442,6 +467,10 @@ impl<S: Site> Protocol for WebServer<S> {
     }
 
     fn on_secured(&self, conn: &mut Self::Conn, secured: Secured<'_>) {
+        // Nobody else has them yet.
+        if let Some(peer) = conn.peer.as_mut().and_then(Arc::get_mut) {
+            peer.is_secure = true;
+        }
         match secured.protocol {
             Some(b"h2") => conn.mode = Mode::Http2(Box::default()),
             Some(_) => conn.mode = Mode::Ready,
@@ -532,7 +561,10 @@ fn note_answer(observed: Option<&mut Box<ObservedRequests>>, tally: &mut Tally) 
 /// True for the first line of a client that speaks no version of HTTP/1: it takes an answer of HTTP/2 for what it is, and one
 /// of HTTP/1 for noise.
 fn is_foreign(line: &[u8]) -> bool {
-    let mut words = line.trim_ascii_end().split(|&byte| byte == b' ');
+    let Some(line) = line.strip_suffix(b"\r").filter(|line| line.len() <= FOREIGN_LINE_MAX) else { return false };
+    let mut words = line.split(|&byte| byte == b' ');
     let (method, version) = (words.next().unwrap_or_default(), words.nth(1));
-    version.is_some_and(|version| !version.starts_with(b"HTTP/")) && !Method::is_known(method)
+    let is_version = version.is_none_or(|version| version.starts_with(b"HTTP/"));
+    // What is refused before its end is refused by the rules of HTTP/1, however it arrives.
+    !is_version && !Method::is_known(method) && line.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b' ')
 }

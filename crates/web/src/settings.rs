@@ -13,7 +13,7 @@ use clap::Args;
 use sys::beneath::Root;
 
 use crate::{
-    CacheControlRule, CgiError, Charset, Content, ErrorPage, HeaderRule, IndexName, MediaTypes, MimeFileError,
+    CacheControlRule, CgiError, Charset, Content, ErrorPage, HeaderRule, Hsts, IndexName, MediaTypes, MimeFileError,
     Redirect, Rewrite, SitePath, Symlinks,
     cgi::{CgiArgs, Programs},
     listing,
@@ -76,6 +76,10 @@ pub struct ContentArgs {
     /// the later counts
     #[arg(long, value_name = "[GLOB=]NAME: VALUE")]
     pub header: Vec<HeaderRule>,
+
+    /// Have browsers come by https only (RFC 6797), on TLS addresses; VALUE is max-age=31536000 unless given
+    #[arg(long, value_name = "VALUE", num_args = 0..=1, require_equals = true, default_missing_value = "max-age=31536000")]
+    pub hsts: Option<Hsts>,
 
     /// Cache-Control of the files of a pattern, such as '/assets/*=max-age=31536000, immutable'; repeatable, the last that
     /// matches counts

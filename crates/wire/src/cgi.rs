@@ -178,8 +178,11 @@ fn is_bodiless(code: u16) -> bool {
     matches!(code, 204 | 205 | 304)
 }
 
+/// Name and value.
+type Field<'a> = (&'a [u8], &'a [u8]);
+
 /// Takes a line from `rest`; `None` for the empty one.
-fn next_field<'a>(output: &'a [u8], rest: &mut &'a [u8]) -> Result<Option<(&'a [u8], &'a [u8])>, CgiError> {
+fn next_field<'a>(output: &'a [u8], rest: &mut &'a [u8]) -> Result<Option<Field<'a>>, CgiError> {
     let room = HEAD_BYTES_MAX - (output.len() - rest.len());
     let Some(end) = memchr::memchr(b'\n', &rest[..rest.len().min(room)]) else {
         return Err(if rest.len() >= room { CgiError::TooLarge } else { CgiError::Unterminated });

@@ -3,7 +3,7 @@
 /// Reason why a file or a response is sent by `sendfile` instead of its strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The file cannot be mapped, or the mappings have reached their limit.
+    /// The file cannot be mapped, the mappings have reached their limit, or the file has lost pages since.
     Mapping,
     /// Cached pipes have reached `--pipe-budget`, or registered memory is full.
     PipeBudget,

@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use file_cache::FileState;
-use proto::{FileRegion, MappedFile, Now, Outbox, PipeRegion};
+use proto::{FileRegion, MappedFile, MappedRegion, Now, Outbox, PipeRegion};
 use sys::{
     beneath::{Metadata, Opened},
     map,
@@ -50,7 +50,7 @@ pub struct CachedFile {
 #[derive(Debug)]
 enum Body {
     File,
-    Mapped(Bytes),
+    Mapped(Arc<MappedFile>),
     Pages(Arc<MappedFile>),
     Pipes(Box<Chain>),
     /// Copy in memory that is registered with io_uring.
@@ -128,15 +128,8 @@ impl CachedFile {
         }
         match strategy {
             Strategy::Sendfile => Ok(Body::File),
-            Strategy::MmapWrite => {
-                let mapping = OwnedMapping { map: self.map()?, _file: Arc::clone(&self.file) };
-                Ok(Body::Mapped(Bytes::from_owner(mapping)))
-            }
-            Strategy::Vmsplice => {
-                let (bytes, file) = (self.map()?, Arc::clone(&self.file));
-                let fallbacks = self.resources.statistics.scratch(Strategy::Vmsplice);
-                Ok(Body::Pages(Arc::new(MappedFile { bytes, file, fallbacks })))
-            }
+            Strategy::MmapWrite => Ok(Body::Mapped(self.map(strategy)?)),
+            Strategy::Vmsplice => Ok(Body::Pages(self.map(strategy)?)),
             Strategy::Pipe => {
                 let head_len = HEAD_MAX.max(self.heads.ok.head_len() + HEAD_MAX / 8);
                 let chain = Chain::new(self.source(), head_len)?;
@@ -150,13 +143,14 @@ impl CachedFile {
         }
     }
 
-    fn map(&mut self) -> Result<Bytes, Reason> {
+    fn map(&mut self, strategy: Strategy) -> Result<Arc<MappedFile>, Reason> {
         let Resources { mapped_bytes, .. } = &*self.resources;
         let reserved = self.resources.reserve(mapped_bytes, self.state.metadata.size).ok_or(Reason::Mapping)?;
         let len = usize::try_from(self.state.metadata.size).map_err(|_| Reason::Mapping)?;
-        let map = map::map_file(&self.file, len).map_err(|_| Reason::Mapping)?;
+        let bytes = map::map_file(&self.file, len).map_err(|_| Reason::Mapping)?;
         self.reserved.push(reserved);
-        Ok(map)
+        let fallbacks = self.resources.statistics.counted_by_drivers(strategy);
+        Ok(Arc::new(MappedFile { bytes, file: Arc::clone(&self.file), fallbacks }))
     }
 
     fn copy(&mut self) -> Result<Body, PrepareError> {
@@ -193,15 +187,17 @@ impl CachedFile {
         &self.heads
     }
 
-    /// True unless the file is in pipes and has changed. Pages in pipes are references: after a truncation they are zeros,
-    /// at the full length. So a file in pipes is checked whenever the clock has moved on since the last check. A check for
-    /// each response would cost 8 % of it. A body that is sent in any other way ends, with its connection, where the file
-    /// ends, and needs no check.
+    /// True unless the file is in pipes or mapped and has changed. Pages in pipes are references: after a truncation they
+    /// are zeros, at the full length, and so is the end of the last page of a mapping. So such a file is checked whenever
+    /// the clock has moved on since the last check. A check for each response would cost 8 % of it. A body that is sent
+    /// in any other way ends, with its connection, where the file ends, and needs no check.
     #[inline]
     pub(crate) fn is_intact(&self, now_ns: u64) -> bool {
         match &self.body {
-            Body::Pipes(_) if self.checked_ns.load(Ordering::Relaxed) != now_ns => self.recheck(now_ns),
-            Body::Pipes(_) | Body::File | Body::Mapped(_) | Body::Pages(_) | Body::Copied(_) => true,
+            Body::File | Body::Copied(_) => true,
+            Body::Pipes(_) | Body::Mapped(_) | Body::Pages(_) => {
+                self.checked_ns.load(Ordering::Relaxed) == now_ns || self.recheck(now_ns)
+            }
         }
     }
 
@@ -257,7 +253,11 @@ impl CachedFile {
 
     fn push(&self, range: Range<u64>, out: &mut Outbox) -> Strategy {
         match &self.body {
-            Body::Mapped(map) => out.push_mapped(slice(map, range)),
+            Body::Mapped(mapped) => {
+                if let Some(region) = MappedRegion::new(mapped, range) {
+                    out.push_mapped(region);
+                }
+            }
             Body::Pages(pages) => out.push_pipe(PipeRegion::pages(pages, range)),
             Body::Copied(bytes) => out.push_shared(&slice(bytes, range)),
             // Pipes are whole or nothing.
@@ -281,19 +281,6 @@ impl CachedFile {
 fn slice(bytes: &Bytes, range: Range<u64>) -> Bytes {
     // What is in memory has its size in a usize.
     bytes.slice(range.start as usize..range.end as usize)
-}
-
-/// Mapping and its file: while a response sends the one, the other counts as in use.
-#[derive(Debug)]
-struct OwnedMapping {
-    map: Bytes,
-    _file: Arc<OwnedFd>,
-}
-
-impl AsRef<[u8]> for OwnedMapping {
-    fn as_ref(&self) -> &[u8] {
-        &self.map
-    }
 }
 
 impl Drop for CachedFile {

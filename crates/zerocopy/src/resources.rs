@@ -96,7 +96,7 @@ impl Resources {
             len: head.len() as u64 + len,
             head,
             file: FileRegion { file: Arc::clone(file), offset, len },
-            fallbacks: self.statistics.scratch(Strategy::Pipe),
+            fallbacks: self.statistics.counted_by_drivers(Strategy::Pipe),
         };
         Ok(Link { pipe: Arc::new(cached), reserved: [bytes, descriptors].into_iter().chain(one).collect() })
     }

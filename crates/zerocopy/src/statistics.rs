@@ -32,7 +32,7 @@ pub(crate) struct Statistics {
     pub(crate) latencies: Latencies,
     fallbacks: [[AtomicU64; Reason::ALL.len()]; Strategy::COUNT],
     /// Fallbacks that drivers count.
-    scratch: [Arc<AtomicU64>; Strategy::COUNT],
+    by_drivers: [Arc<AtomicU64>; Strategy::COUNT],
     pub(crate) evictions: AtomicU64,
     rate: Mutex<Rate>,
 }
@@ -76,7 +76,7 @@ impl Default for Statistics {
             counters: Counters::default(),
             latencies: Latencies::default(),
             fallbacks: Default::default(),
-            scratch: Default::default(),
+            by_drivers: Default::default(),
             evictions: AtomicU64::new(0),
             rate: Mutex::default(),
         }
@@ -119,16 +119,16 @@ impl Statistics {
     }
 
     /// Returns the counter in which drivers count their fallbacks.
-    pub(crate) fn scratch(&self, from: Strategy) -> Arc<AtomicU64> {
-        Arc::clone(&self.scratch[from as usize])
+    pub(crate) fn counted_by_drivers(&self, from: Strategy) -> Arc<AtomicU64> {
+        Arc::clone(&self.by_drivers[from as usize])
     }
 
     pub(crate) fn fallbacks(&self, from: Strategy, reason: Reason) -> u64 {
         let counted = self.fallbacks[from as usize][reason as usize].load(Ordering::Relaxed);
-        match reason {
-            Reason::Scratch => counted + self.scratch[from as usize].load(Ordering::Relaxed),
-            Reason::Mapping | Reason::PipeBudget | Reason::Descriptors | Reason::Kernel => counted,
-        }
+        // A driver lacks pages for what is written from a mapping, and pipes for all else.
+        let of_drivers = if from == Strategy::MmapWrite { Reason::Mapping } else { Reason::Scratch };
+        let by_drivers = if reason == of_drivers { self.by_drivers[from as usize].load(Ordering::Relaxed) } else { 0 };
+        counted + by_drivers
     }
 
     pub(crate) fn totals(&self) -> Totals {
@@ -184,7 +184,8 @@ mod tests {
         statistics.record_sent(Strategy::Pipe, 10);
         statistics.record_sent(Strategy::Pipe, 5);
         statistics.record_fallback(Strategy::Pipe, Reason::Kernel);
-        statistics.scratch(Strategy::Vmsplice).fetch_add(3, Ordering::Relaxed);
+        statistics.counted_by_drivers(Strategy::Vmsplice).fetch_add(3, Ordering::Relaxed);
+        statistics.counted_by_drivers(Strategy::MmapWrite).fetch_add(2, Ordering::Relaxed);
         statistics.tick(now.instant + Duration::from_secs(2));
 
         let totals = statistics.totals();
@@ -194,6 +195,7 @@ mod tests {
         assert!((statistics.per_second() - 2.5).abs() < 1e-9);
         assert_eq!(statistics.fallbacks(Strategy::Pipe, Reason::Kernel), 1);
         assert_eq!(statistics.fallbacks(Strategy::Vmsplice, Reason::Scratch), 3);
+        assert_eq!(statistics.fallbacks(Strategy::MmapWrite, Reason::Mapping), 2);
         assert_eq!(statistics.latencies.all().count, 5);
     }
 }

@@ -1,7 +1,7 @@
 use std::{io, net::Shutdown as Half, pin::pin};
 
 use bytes::Bytes;
-use proto::{FileRegion, PipeRegion, PipeSource, Protocol, Segment, Taken};
+use proto::{FileRegion, MappedRegion, PipeRegion, PipeSource, Protocol, Segment, Taken};
 use sys::socket;
 use tokio_uring::{
     buf::{BoundedBuf, IoBuf},
@@ -10,7 +10,7 @@ use tokio_uring::{
 };
 
 use super::{ConnectionState, waiting::Event};
-use crate::{clock, closing::reset_if_cut_off, peer::uptake, pipes::FillOutcome};
+use crate::{clock, closing::reset_if_cut_off, peer::uptake, pipes::FillOutcome, write::is_lost_page};
 
 /// `None` for an operation that a stop of the process has interrupted before it came to anything: in a worker of the
 /// kernel's it is not restarted, as the system call would be (signal(7)).
@@ -59,7 +59,7 @@ impl<P: Protocol> ConnectionState<'_, P> {
         Ok(match segment {
             Segment::Owned(bytes) => Segment::Owned(self.write(stream, bytes).await?),
             Segment::Shared(bytes) => Segment::Shared(self.write::<Bytes>(stream, bytes).await?),
-            Segment::Mapped(bytes) => Segment::Mapped(self.write::<Bytes>(stream, bytes).await?),
+            Segment::Mapped(region) => self.send_mapped(stream, region).await?,
             Segment::File(region) => Segment::File(self.send_file(stream, region).await?),
             Segment::Pipe(region) => self.send_pipe(stream, region).await?,
             promise @ Segment::Deferred(_) => promise,
@@ -74,6 +74,22 @@ impl<P: Protocol> ConnectionState<'_, P> {
             (bytes, at) = (back, at + n);
         }
         Ok(bytes)
+    }
+
+    /// Writes a mapping from where it is, and from a lost page on what there is of its file.
+    async fn send_mapped(&mut self, stream: &TcpStream, mut region: MappedRegion) -> io::Result<Segment> {
+        let (mut bytes, mut at) = (region.to_bytes(), 0);
+        while at < bytes.len() {
+            match self.write_some::<Bytes>(stream, bytes, at).await {
+                Ok((back, n)) => (bytes, at) = (back, at + n),
+                Err(error) if is_lost_page(&error) => {
+                    region.skip(at);
+                    return Ok(Segment::File(self.send_file(stream, region.fall_back()).await?));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Segment::Mapped(region))
     }
 
     /// Writes once, from `at`, and returns how much.
@@ -175,8 +191,9 @@ impl<P: Protocol> ConnectionState<'_, P> {
     /// Sends a pipe through the same buffer, and pages of a mapped file from where they are.
     async fn send_pipe(&mut self, stream: &TcpStream, mut region: PipeRegion) -> io::Result<Segment> {
         if let PipeSource::Pages(pages) = &region.source {
-            let range = pages.range(region.len).ok_or(io::ErrorKind::UnexpectedEof)?;
-            return Ok(Segment::Mapped(self.write::<Bytes>(stream, Bytes::slice(&pages.of.bytes, range)).await?));
+            let range = pages.offset..pages.offset.saturating_add(region.len);
+            let mapped = MappedRegion::new(&pages.of, range).ok_or(io::ErrorKind::UnexpectedEof)?;
+            return self.send_mapped(stream, mapped).await;
         }
         let outcome = self.pipes.borrow_mut().fill(&mut region)?;
         if outcome == FillOutcome::NoPipe {

@@ -99,9 +99,10 @@ impl<P: Protocol> Slot<P> {
             cx.tally.0.bytes_out += n as u64;
             session.sent(cx.now);
         }
-        if let Some(sent) = cx.ring.sent(done, self.socket.as_fd(), |segment| session.outbox().recycle(segment)) {
+        if let Some(sent) = cx.ring.sent(done, self.socket.as_fd(), session.outbox()) {
             self.is_busy = false;
-            self.is_broken |= sent.is_err();
+            let can_go_on = sent == Err(Errno::FAULT) && session.outbox().fall_back_from_mappings();
+            self.is_broken |= sent.is_err() && !can_go_on;
             session.report_sent(cx.protocol, clock::now);
             session.outbox().return_buffer(&mut cx.buffers);
         }

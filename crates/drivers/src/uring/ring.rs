@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use io_uring::{cqueue, squeue};
-use proto::Segment;
+use proto::{Outbox, Segment};
 use rustix::io::Errno;
 use slab::Slab;
 use sys::{
@@ -221,7 +221,7 @@ impl DriverRing {
         &mut self,
         done: Completion,
         socket: BorrowedFd<'_>,
-        unload: impl FnMut(Segment),
+        outbox: &mut Outbox,
     ) -> Option<Result<(), Errno>> {
         let KernelOwned { sends, spare, .. } = self.0.memory_mut();
         let slot = sends.get_mut(done.key)?;
@@ -239,7 +239,7 @@ impl DriverRing {
             Err(error) => Err(error),
         };
         let mut send = slot.take()?;
-        send.unload(unload);
+        send.unload(outbox, outcome != Err(Errno::FAULT));
         if spare.len() < SPARE_MAX {
             spare.push(send);
         }

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use io_uring::{opcode, squeue, types::Fd};
-use proto::Segment;
+use proto::{Outbox, Segment};
 use sys::{registered::Region, ring::Ring};
 
 /// One send is cut here, so that a reader that takes something, however slowly, is seen to: MSG_WAITALL hides the
@@ -111,8 +111,13 @@ impl SendOp {
         self.whole == self.segments.len()
     }
 
-    /// Gives the segments back, and with them all that the kernel was told of.
-    pub(super) fn unload(&mut self, unload: impl FnMut(Segment)) {
-        self.segments.drain(..).for_each(unload);
+    /// Gives the segments back, and with them all that the kernel was told of; `is_over` unless the rest of them is still
+    /// to be sent.
+    pub(super) fn unload(&mut self, outbox: &mut Outbox, is_over: bool) {
+        if !is_over {
+            self.segments.drain(self.whole..).rev().for_each(|segment| outbox.put_back(segment));
+            outbox.advance(self.part);
+        }
+        self.segments.drain(..).for_each(|segment| outbox.recycle(segment));
     }
 }

@@ -2,8 +2,6 @@
 
 use std::mem;
 
-use bytes::Bytes;
-
 use super::Outbox;
 use crate::segment::{FileRegion, Segment};
 
@@ -46,20 +44,13 @@ impl Outbox {
         if let Segment::Owned(bytes) = piece {
             *piece = Segment::Shared(mem::take(bytes).into());
         }
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let part_of = |bytes: &Bytes| written..bytes.len().min(written.saturating_add(len));
+        let held = piece.memory().map_or(0, <[u8]>::len);
+        let part = written..held.min(written.saturating_add(usize::try_from(len).unwrap_or(usize::MAX)));
         match piece {
-            Segment::Shared(bytes) => {
-                let part = part_of(bytes);
-                self.push_shared(&bytes.slice(part.clone()));
-                part.len()
-            }
-            Segment::Mapped(bytes) => {
-                let part = part_of(bytes);
-                self.push_mapped(bytes.slice(part.clone()));
-                part.len()
-            }
-            Segment::Owned(_) | Segment::File(_) | Segment::Pipe(_) | Segment::Deferred(_) => 0,
+            Segment::Shared(bytes) => self.push_shared(&bytes.slice(part.clone())),
+            Segment::Mapped(region) => self.push_mapped(region.slice(part.clone())),
+            Segment::Owned(_) | Segment::File(_) | Segment::Pipe(_) | Segment::Deferred(_) => {}
         }
+        part.len()
     }
 }

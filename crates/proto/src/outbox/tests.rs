@@ -1,10 +1,16 @@
-use std::{os::fd::AsFd, task::Waker};
+use std::{os::fd::AsFd, sync::Arc, task::Waker};
 
 use super::*;
+use crate::MappedFile;
 
 fn file(len: u64) -> FileRegion {
     let file = std::io::stdin().as_fd().try_clone_to_owned().expect("a descriptor");
     FileRegion { file: file.into(), offset: 7, len }
+}
+
+fn mapped(bytes: &'static [u8]) -> MappedRegion {
+    let of = MappedFile { bytes: bytes.into(), file: file(0).file, fallbacks: Arc::default() };
+    MappedRegion::new(&Arc::new(of), 0..bytes.len() as u64).expect("a range of it")
 }
 
 /// Memory, file, memory: the borrowing view shows them in order and says when more follows.
@@ -117,9 +123,46 @@ fn pieces_before_a_mapping_are_counted() {
     out.push_uncopied(&Bytes::from_static(b"2"));
     let (promise, mut answer) = (out.defer(), Outbox::default());
     assert!(matches!(out.front_to_read(), (Some(NextWrite::Memory(_, 2)), usize::MAX)));
-    answer.push_mapped(Bytes::from_static(b"3"));
+    answer.push_mapped(mapped(b"3"));
     promise.fulfil(answer);
     assert!(matches!(out.front_to_read(), (Some(NextWrite::Memory(_, 3)), 2)));
     out.advance(2);
     assert!(matches!(out.front_to_read(), (Some(NextWrite::Memory(_, 1)), 0)));
+}
+
+/// A mapping that is half sent goes on as a file where it stopped, and nothing else changes.
+#[test]
+fn a_mapping_falls_back_to_its_file() {
+    let mut out = Outbox::default();
+    assert!(!out.fall_back_from_mappings());
+    out.push_mapped(mapped(b"first"));
+    out.inline().extend_from_slice(b"head");
+    out.push_mapped(mapped(b"second"));
+    out.advance(3);
+    assert!(out.fall_back_from_mappings() && !out.fall_back_from_mappings());
+    assert!(matches!(out.front(), Some(NextWrite::File(FileRegion { offset: 3, len: 2, .. }))));
+    out.advance(2);
+    assert!(matches!(out.front(), Some(NextWrite::Memory(iov, 1)) if &*iov[0] == b"head"));
+    out.advance(4);
+    assert!(matches!(out.front(), Some(NextWrite::File(FileRegion { offset: 0, len: 6, .. }))));
+    out.advance(6);
+    assert!(out.is_idle());
+}
+
+/// What a completion driver could not send is in front again, before what was queued meanwhile.
+#[test]
+fn segments_that_are_put_back_keep_their_order() {
+    let mut out = Outbox::default();
+    out.inline().extend_from_slice(b"head");
+    out.push_mapped(mapped(b"body"));
+    let (Taken::Segment(head), Taken::Segment(body)) = (out.take(), out.take()) else { panic!("two segments") };
+    out.inline().extend_from_slice(b"next");
+    out.put_back(body);
+    out.put_back(head);
+    assert!(!out.has_in_flight());
+    out.advance(2);
+    let Some(NextWrite::Memory(iov, 3)) = out.front() else { panic!("three pieces") };
+    assert_eq!([&*iov[0], &*iov[1], &*iov[2]], [&b"ad"[..], b"body", b"next"]);
+    out.advance(10);
+    assert!(out.is_idle() && out.held_bytes() == 0);
 }

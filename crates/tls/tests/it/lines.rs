@@ -21,7 +21,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use proto::{CachedPipe, FileRegion, Flow, MappedFile, Now, Outbox, Peer, Pipe, PipeRegion, Protocol, Secured, Step};
+use proto::{
+    CachedPipe, FileRegion, Flow, MappedFile, MappedRegion, Now, Outbox, Peer, Pipe, PipeRegion, Protocol, Secured,
+    Step,
+};
 use testkit::Content;
 
 pub(crate) const CONTENT_BYTES: usize = 3 << 20;
@@ -75,7 +78,7 @@ impl Lines {
             "file" => out.push_file(region),
             "slow" => out.push_file(FileRegion { file: Arc::clone(&self.slow.0), ..region }),
             "pages" => out.push_pipe(PipeRegion::pages(&self.mapped, 0..n as u64)),
-            "mapped" => out.push_mapped(self.mapped.bytes.slice(..n)),
+            "mapped" => out.push_mapped(MappedRegion::new(&self.mapped, 0..n as u64).unwrap()),
             "pipe" => {
                 let (reader, writer) = sys::transfer::pipe().unwrap();
                 let (head, len) = (Bytes::copy_from_slice(&bytes[..n / 2]), n as u64);

@@ -1,14 +1,14 @@
 //! Request heads: strict, incremental, without allocation.
 //!
-//! The usual path is `inline(always)`: a parsed request is a dozen words, and handing it from one function to the next
-//! through memory was a third of the time that reading a short head takes.
+//! The path of a usual request ([`super::usual`]) is `inline(always)`: a parsed request is a dozen words, and handing it
+//! from one function to the next through memory was a third of the time that reading a short head takes.
 
 use thiserror::Error;
 
-use super::{Status, Target, authority, coding::AcceptedCodings, scan::LineScan};
+use super::{Status, Target, authority, coding::AcceptedCodings, scan::LineScan, usual};
 
 /// Most fields of a request.
-const FIELDS_MAX: usize = 100;
+pub(super) const FIELDS_MAX: usize = 100;
 /// Fields of nearly every request; memory for more is only cleared when needed.
 const FIELDS_USUAL: usize = 16;
 
@@ -194,6 +194,16 @@ impl HeadParser {
     /// The first rule that the bytes break. It does not depend on how they were torn.
     #[inline(always)]
     pub fn parse<'a>(&mut self, input: &'a [u8], limits: &HeadLimits) -> Result<Option<Request<'a>>, Refusal> {
+        if self.scan.is_at_start()
+            && let Some(request) = usual::parse(input, limits)
+        {
+            return Ok(Some(request));
+        }
+        self.parse_any(input, limits)
+    }
+
+    #[inline(never)]
+    fn parse_any<'a>(&mut self, input: &'a [u8], limits: &HeadLimits) -> Result<Option<Request<'a>>, Refusal> {
         // A TLS greeting on a plain port is recognised even if it has no line end.
         if self.scan.is_at_start() && input.first().is_some_and(|&byte| byte != b'\r' && !IN_TOKEN[byte as usize]) {
             return Err(Refusal::Malformed);
@@ -222,14 +232,13 @@ impl HeadParser {
 }
 
 #[derive(Clone, Copy)]
-struct RequestLine<'a> {
-    method: Method,
-    target: Target<'a>,
-    version: Version,
+pub(super) struct RequestLine<'a> {
+    pub(super) method: Method,
+    pub(super) target: Target<'a>,
+    pub(super) version: Version,
 }
 
 impl<'a> RequestLine<'a> {
-    #[inline(always)]
     fn parse(line: &'a [u8], limits: &HeadLimits) -> Result<Self, Refusal> {
         let (rest, version) = match line.strip_suffix(b" HTTP/1.1") {
             Some(rest) => (rest, Version::Http11),
@@ -242,7 +251,6 @@ impl<'a> RequestLine<'a> {
         Ok(Self { method, target: Target::parse(target, method)?, version })
     }
 
-    #[inline(always)]
     fn with_fields(self, fields: &'a [u8], head_len: usize) -> Result<Request<'a>, Refusal> {
         let mut usual = [httparse::EMPTY_HEADER; FIELDS_USUAL];
         match httparse::parse_headers(fields, &mut usual) {
@@ -263,12 +271,17 @@ impl<'a> RequestLine<'a> {
         }
     }
 
-    #[inline(always)]
     fn judge(self, parsed: &[httparse::Header<'_>], fields: &'a [u8], head_len: usize) -> Result<Request<'a>, Refusal> {
         let mut seen = Seen::default();
         for field in parsed {
             seen.field(field.name.as_bytes(), field.value)?;
         }
+        self.with_seen(&seen, fields, head_len)
+    }
+
+    /// Makes a request of its parts. `fields` ends with the empty line.
+    #[inline(always)]
+    pub(super) fn with_seen(self, seen: &Seen, fields: &'a [u8], head_len: usize) -> Result<Request<'a>, Refusal> {
         if seen.host == Host::Missing && self.version != Version::Http10 {
             return Err(Refusal::Malformed);
         }
@@ -288,7 +301,7 @@ impl<'a> RequestLine<'a> {
 
 /// The fields about framing, persistence, conditions and ranges.
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     host: Host,
     content_length: Option<u64>,
     coding: Coding,
@@ -331,7 +344,7 @@ impl Coding {
 impl Seen {
     /// Notes a field. Length and first letter rule nearly every field out before a comparison.
     #[inline(always)]
-    fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Refusal> {
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Refusal> {
         match (name.len(), name.first().map_or(0, |first| first | 0x20)) {
             (4, b'h') if name.eq_ignore_ascii_case(b"host") => {
                 // Exactly one, and a valid one (RFC 9112, section 3.2).
@@ -396,7 +409,7 @@ fn parse_length(value: &[u8]) -> Option<u64> {
 }
 
 /// Bytes of a token (RFC 9110, section 5.6.2).
-const IN_TOKEN: [bool; 256] = byte_set(b"!#$%&'*+-.^_`|~");
+pub(super) const IN_TOKEN: [bool; 256] = byte_set(b"!#$%&'*+-.^_`|~");
 
 /// True for the bytes of a token: of methods and of the names of fields.
 pub(crate) fn is_token_byte(byte: u8) -> bool {

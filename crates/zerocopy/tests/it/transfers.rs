@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use testkit::{
     Client, Digest, DriverKind, PipePath, ResourceCounts, Server, digest, eventually,
     http::{Http, get, get_and_close},
@@ -137,6 +137,61 @@ fn a_file_cut_in_mid_transfer_ends_its_connection_only() {
         ensure!(pairs.all(|(got, want)| got == want || *got == 0), "bytes that were never there");
         let got = Http::connect(server.address())?.get("/100")?;
         ensure!(got.status == 200 && got.body == bytes(100), "the others are served: {}", got.status);
+        server.drain()
+    });
+}
+
+/// The head of a response was queued before the file was cut, and leaves although the body cannot.
+#[test]
+fn a_file_cut_behind_its_head_is_sent_as_far_as_it_is_there() {
+    const SMALL: usize = 10_000;
+    ALL.for_each_combination(|combination| {
+        for (left, is_cut) in [(0, true), (5_000, true), (2 * SMALL, false)] {
+            let site = Site::new(&[LARGE, SMALL]);
+            let mut server = ALL.start(combination, site.path())?;
+            let requests = get(&large()) + &get_and_close(&format!("/{SMALL}"));
+            let mut reader = begin(&server, &requests)?;
+            thread::sleep(Duration::from_millis(50)); // Both have been queued.
+            let path = site.path().join(SMALL.to_string());
+            std::fs::File::options().write(true).open(&path)?.set_len(left as u64)?;
+            let (got, _) = reader.read_until_disconnect();
+            let (first, second) = got.split_at_checked(LARGE).context("the file before it")?;
+            ensure!(first == bytes(LARGE), "{left}: the file before it");
+            let body = second.windows(4).position(|end| end == b"\r\n\r\n").context("no head")? + 4;
+            let (head, body) = second.split_at(body);
+            ensure!(head.starts_with(b"HTTP/1.1 200 OK\r\n"), "{left}: {}", head.escape_ascii());
+            // What has been asked for too late has the new length.
+            let is_whole = body.len() == SMALL || body.len() == left;
+            ensure!(is_whole || is_cut && body.len() >= left && body.len() < SMALL, "{left}: {} bytes", body.len());
+            let mut pairs = body.iter().zip(bytes(SMALL));
+            ensure!(pairs.all(|(got, want)| got == want || *got == 0), "{left}: bytes that were never there");
+            server.drain()?;
+        }
+        Ok(())
+    });
+}
+
+/// A file that is cut or emptied is sent as it is now by strategies that would send zeros for lost pages.
+#[test]
+fn a_mapped_file_that_has_been_cut_is_sent_as_it_is() {
+    /// Lengths before and after, each a file of its own: one that has just changed is looked at again after a second.
+    const CUTS: [(usize, usize); 6] =
+        [(3_000, 1_500), (3_001, 0), (3_002, 7), (10_000, 5_000), (10_001, 0), (10_002, 7)];
+    let setup = Setup { strategies: &["mmap-write", "vmsplice", "pipe", "auto"], ..ALL };
+    setup.for_each_combination(|combination| {
+        let site = Site::new(&CUTS.map(|(before, _)| before));
+        crate::setup::settle();
+        let mut server = setup.start(combination, site.path())?;
+        let mut client = Http::connect(server.address())?;
+        for (before, after) in CUTS {
+            let target = format!("/{before}");
+            ensure!(client.get(&target)?.body == bytes(before), "{before}");
+            let path = site.path().join(before.to_string());
+            std::fs::File::options().write(true).open(&path)?.set_len(after as u64)?;
+            thread::sleep(Duration::from_millis(20)); // The coarse clock goes on.
+            let got = client.get(&target)?;
+            ensure!(got.status == 200 && got.body == bytes(before)[..after], "{before}: {} bytes", got.body.len());
+        }
         server.drain()
     });
 }

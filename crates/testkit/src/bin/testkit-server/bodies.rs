@@ -25,7 +25,7 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use proto::{CachedPipe, FileRegion, MappedFile, Outbox, Pipe, PipeRegion};
+use proto::{CachedPipe, FileRegion, MappedFile, MappedRegion, Outbox, Pipe, PipeRegion};
 use sys::{registered::Region, transfer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl Bodies {
             BodyKind::Shared => out.push_shared(&self.memory.slice(..len)),
             BodyKind::Registered => out.push_uncopied(&self.registered.as_ref()?.slice(..len)),
             BodyKind::Lent => out.push_uncopied(&self.lend(self.memory.get(len..2 * len)?)?),
-            BodyKind::Mapped => out.push_mapped(mapped.bytes.slice(..len)),
+            BodyKind::Mapped => out.push_mapped(MappedRegion::new(mapped, 0..len as u64)?),
             BodyKind::File => out.push_file(region(mapped, 0..len)),
             BodyKind::Pages => out.push_pipe(PipeRegion::pages(mapped, 0..len as u64)),
             BodyKind::Headed | BodyKind::Pipe => {
