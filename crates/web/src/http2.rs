@@ -46,6 +46,7 @@ pub(crate) struct Multiplexer<S: Site> {
     is_greeted: bool,
     /// Requests that have not been answered, or not been sent wholly, in the order of their numbers.
     streams: Vec<(u32, Box<Stream<S>>)>,
+    #[expect(clippy::vec_box, reason = "a stream moves from one list to the other")]
     spare: Vec<Box<Stream<S>>>,
     writer: Http2,
     /// What makes the driver come back when a stream need not wait any more.
