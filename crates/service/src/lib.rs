@@ -25,13 +25,16 @@ mod output;
 mod shell;
 mod stopping;
 mod timestamp;
+mod tls;
 mod usage;
 mod values;
 
 use std::process::ExitCode;
 
+use ::tls::ConfigError;
 use config::{CommandLine, Loaded};
 
+pub use self::tls::{Endpoint, TlsArgs, TlsDialect};
 pub use args::{DriverChoice, Format, Log, ServiceArgs, ShellArgs, Timeouts};
 pub use backends::{Choice, Dimension, Invalid, choice_name};
 pub use budget::{Budget, Reservation};
@@ -73,7 +76,8 @@ fn launch<P: Program, H>(
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::to_stderr(format_args!("error: {}", output::chain(&error)));
-            ExitCode::FAILURE
+            // A certificate that cannot be used is a wrong value of its flag.
+            if error.is::<ConfigError>() { ExitCode::from(cli::USAGE as u8) } else { ExitCode::FAILURE }
         }
     }
 }

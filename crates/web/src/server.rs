@@ -13,19 +13,23 @@ use std::{
 };
 
 use parking_lot::RwLock;
-use proto::{Flow, Now, Outbox, Peer, Protocol, Step};
+use proto::{Flow, Now, Outbox, Peer, Protocol, Secured, Step};
 use wire::http1::{Body, Connection, HeadParser, Part, Refusal, Status, empty_lines_len};
 
 use crate::{
     HttpOptions, Observer, Settings, Site, Statistics,
     cgi::Addresses,
     hosts::{Hosted, Hosts},
-    observer::ObservedRequests,
+    https::HttpsRedirect,
+    observer::{LoggedNames, ObservedRequests},
     page,
     responder::{Next, Responder, Waited},
     statistics::{Tally, Totals},
     upload::{Pending, Verdict},
 };
+
+/// First bytes of a TLS handshake (RFC 8446, section 5.1).
+const TLS_HANDSHAKE: &[u8] = &[22, 3];
 
 /// Web server for the files and resources of its virtual hosts.
 #[derive(Debug)]
@@ -38,6 +42,8 @@ pub struct WebServer<S> {
     totals: Totals,
     /// `None`: nobody is interested in single requests.
     pub(crate) observer: Option<Arc<Observer>>,
+    /// `None`: plain addresses are served like all others.
+    pub(crate) https_redirect: Option<HttpsRedirect>,
     /// Key of multipart boundaries, so that nobody can foresee one and put it into a file.
     pub(crate) boundary_key: RandomState,
 }
@@ -59,6 +65,8 @@ pub struct Conn<S: Site> {
     observed: Option<Box<ObservedRequests>>,
     /// The next response is the last.
     is_retiring: bool,
+    /// Its client is sent to https.
+    is_redirected: bool,
     preparation: Preparation,
 }
 
@@ -93,6 +101,7 @@ impl<S: Site> WebServer<S> {
             options,
             totals: Totals::default(),
             observer: None,
+            https_redirect: None,
             boundary_key: RandomState::new(),
         }
     }
@@ -101,6 +110,13 @@ impl<S: Site> WebServer<S> {
     #[must_use]
     pub fn with_observer(mut self, observer: Observer) -> Self {
         self.observer = observer.is_needed().then(|| Arc::new(observer));
+        self
+    }
+
+    /// Sends the clients of plain addresses to https from here on.
+    #[must_use]
+    pub fn with_https_redirect(mut self, redirect: Option<HttpsRedirect>) -> Self {
+        self.https_redirect = redirect;
         self
     }
 
@@ -131,6 +147,7 @@ impl<S: Site> WebServer<S> {
             pending_host: 0,
             observed: None,
             is_retiring: false,
+            is_redirected: false,
             preparation: Preparation::Unknown,
         }
     }
@@ -229,10 +246,17 @@ impl<S: Site> Protocol for WebServer<S> {
     const OBSERVES_OUTPUT: bool = true;
 
     fn open(&self, peer: Peer<'_>, _: Now) -> Self::Conn {
+        let is_redirected = self.https_redirect.as_ref().is_some_and(|redirect| peer.front_end < redirect.plain);
         let observed = self.observer.as_ref().map(|observer| ObservedRequests::new(observer, peer));
         let conn = self.new_connection();
         let peer = conn.hosts.have_programs().then(|| Box::new(Addresses::of(peer)));
-        Conn { observed, peer, ..conn }
+        Conn { observed, peer, is_redirected, ..conn }
+    }
+
+    fn on_secured(&self, conn: &mut Self::Conn, _: Secured<'_>) {
+        if let Some(peer) = &mut conn.peer {
+            peer.is_secure = true;
+        }
     }
 
     fn on_input(&self, conn: &mut Self::Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
@@ -266,19 +290,23 @@ impl<S: Site> Protocol for WebServer<S> {
             match conn.head.parse(rest, &self.options.head) {
                 Ok(Some(mut request)) => {
                     request.should_keep_alive &= !conn.is_retiring;
-                    if let Some(observed) = &mut conn.observed {
-                        observed.begin(&request, rest, now);
-                    }
                     consumed += request.head_len;
                     conn.head_started = None;
-                    if conn.hosts.has_names() {
+                    let (head, unread) = (&rest[..request.head_len], input.len() - consumed);
+                    let next = if conn.is_redirected || conn.hosts.have_rules() {
                         host = conn.hosts.select(rest, &request);
                         responder.host = conn.hosts.get(host);
-                    }
-                    let (head, unread) = (&rest[..request.head_len], input.len() - consumed);
-                    let next = match request.body {
-                        Body::Empty => responder.handle_request(&request, head, unread),
-                        Body::Length(_) | Body::Chunked => responder.handle_request_with_body(&request, head, unread),
+                        responder.handle_by_rules(&request, head, unread, conn.is_redirected, conn.observed.as_mut())
+                    } else {
+                        if let Some(observed) = &mut conn.observed {
+                            observed.begin(&request, head, LoggedNames::default(), now);
+                        }
+                        match request.body {
+                            Body::Empty => responder.handle_request(&request, head, unread),
+                            Body::Length(_) | Body::Chunked => {
+                                responder.handle_request_with_body(&request, head, unread)
+                            }
+                        }
                     };
                     if let Next::Prepare(waited) = next {
                         consumed -= request.head_len;
@@ -298,6 +326,9 @@ impl<S: Site> Protocol for WebServer<S> {
                     break;
                 }
                 Err(refusal) => {
+                    if rest.starts_with(TLS_HANDSHAKE) {
+                        tracing::debug!("a client speaks TLS to a plain address");
+                    }
                     flow = responder.refuse(refusal);
                     if let Some(observed) = &mut conn.observed {
                         observed.begin_refused(rest, now);
