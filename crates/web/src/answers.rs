@@ -170,7 +170,8 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
             return None;
         }
         let unknown = Addresses::default();
-        let program = ProgramRequest { path, request, head, body, peer: self.peer.unwrap_or(&unknown) };
+        let (peer, user) = (self.peer.unwrap_or(&unknown), self.user(request));
+        let program = ProgramRequest { path, request, head, body, peer, user };
         match programs.run(program, self.out) {
             Ok(slot) => {
                 let redirects = self.redirects;
@@ -266,11 +267,18 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
         head.extend_from_slice(to);
         head.extend_from_slice(format!(" {}\r\nHost: ", W::VERSION).as_bytes());
         head.extend_from_slice(request.values("host").next().unwrap_or(b"localhost"));
+        for value in request.values("authorization") {
+            head.extend_from_slice(b"\r\nAuthorization: ");
+            head.extend_from_slice(value);
+        }
         head.extend_from_slice(b"\r\n\r\n");
         match HeadParser::default().parse(&head, self.server.head_limits::<W>()) {
             Ok(Some(mut there)) => {
                 there.version = request.version;
                 there.should_keep_alive = connection != Connection::Close;
+                if path_of(there.target).is_some_and(|path| !self.may_see(path, &there)) {
+                    return self.turn_away(&there, 0, Status::Unauthorized);
+                }
                 self.handle_rare_request(&there, &head, 0)
             }
             Ok(None) | Err(_) => {
