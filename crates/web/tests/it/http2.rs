@@ -16,7 +16,7 @@ use crate::site::{BODY_MAX, now, server};
 fn ask(frames: &[Vec<u8>], chunking: Chunking) -> (Received, Transcript) {
     let transcript = exchange(&server(), &[greeting(), frames.concat()].concat(), chunking, now());
     let mut received = Received::default();
-    received.feed(&transcript.bytes).unwrap();
+    received.feed(&transcript.bytes).expect("frames of a server");
     (received, transcript)
 }
 
