@@ -125,10 +125,16 @@ impl TlsClient {
         Ok(())
     }
 
+    /// Reads up to close_notify.
+    pub fn read_to_end(&mut self) -> anyhow::Result<Vec<u8>> {
+        let mut got = Vec::new();
+        self.stream.read_to_end(&mut got).with_context(|| format!("after {} bytes", got.len()))?;
+        Ok(got)
+    }
+
     /// Reads exactly these bytes and close_notify.
     pub fn expect_all(&mut self, wanted: &[u8]) -> anyhow::Result<()> {
-        let mut got = Vec::new();
-        self.stream.read_to_end(&mut got).with_context(|| format!("after {} of {} bytes", got.len(), wanted.len()))?;
+        let got = self.read_to_end()?;
         ensure!(got == wanted, "{} bytes, or others, instead of {}", got.len(), wanted.len());
         Ok(())
     }

@@ -7,6 +7,7 @@ mod clients;
 mod codings;
 mod configuration;
 mod crowds;
+mod https;
 #[path = "../../../../web/tests/laws/mod.rs"]
 mod laws;
 mod lifecycle;
