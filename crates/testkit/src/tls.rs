@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     crypto::aws_lc_rs,
@@ -33,6 +33,7 @@ pub struct Certificates {
 impl Certificates {
     pub fn new() -> anyhow::Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name.push(DnType::CommonName, "an authority for tests");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
         let made = Self { directory: tempfile::tempdir()?, issuer };
@@ -50,7 +51,10 @@ impl Certificates {
     pub fn issue(&self, name: &str, names: &[&str]) -> anyhow::Result<Vec<u8>> {
         let key = KeyPair::generate()?;
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        let certificate = CertificateParams::new(names)?.signed_by(&key, &self.issuer)?;
+        let mut params = CertificateParams::new(names)?;
+        // With the name of its authority, openssl would take it for self-signed.
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.signed_by(&key, &self.issuer)?;
         fs::write(self.path(&format!("{name}.pem")), certificate.pem())?;
         fs::write(self.path(&format!("{name}.key")), key.serialize_pem())?;
         Ok(certificate.der().to_vec())

@@ -8,6 +8,7 @@ mod codings;
 mod configuration;
 mod crowds;
 mod https;
+mod https_clients;
 #[path = "../../../../web/tests/laws/mod.rs"]
 mod laws;
 mod lifecycle;
