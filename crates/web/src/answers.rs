@@ -169,7 +169,8 @@ impl<S: Site> Responder<'_, S> {
             return None;
         }
         let unknown = Addresses::default();
-        let program = ProgramRequest { path, request, head, body, peer: self.peer.unwrap_or(&unknown) };
+        let (peer, user) = (self.peer.unwrap_or(&unknown), self.user(request));
+        let program = ProgramRequest { path, request, head, body, peer, user };
         match programs.run(program, self.out) {
             Ok(slot) => {
                 let redirects = self.redirects;
@@ -267,11 +268,18 @@ impl<S: Site> Responder<'_, S> {
         head.extend_from_slice(to);
         head.extend_from_slice(b" HTTP/1.1\r\nHost: ");
         head.extend_from_slice(request.values("host").next().unwrap_or(b"localhost"));
+        for value in request.values("authorization") {
+            head.extend_from_slice(b"\r\nAuthorization: ");
+            head.extend_from_slice(value);
+        }
         head.extend_from_slice(b"\r\n\r\n");
         match HeadParser::default().parse(&head, &self.server.options.head) {
             Ok(Some(mut there)) => {
                 there.version = request.version;
                 there.should_keep_alive = connection != Connection::Close;
+                if path_of(there.target).is_some_and(|path| !self.may_see(path, &there)) {
+                    return self.turn_away(&there, 0, Status::Unauthorized);
+                }
                 self.handle_rare_request(&there, &head, 0)
             }
             Ok(None) | Err(_) => {

@@ -8,6 +8,7 @@
 
 mod access_log;
 mod answers;
+mod auth;
 mod cgi;
 pub mod codec;
 mod content;
@@ -36,6 +37,7 @@ mod waiting;
 pub mod workers;
 
 pub use access_log::{AccessLogArgs, AccessLogFormat};
+pub use auth::{AuthArgs, AuthRule, Guard, PasswordFileError, Realm};
 pub use cgi::{CgiArgs, CgiError, CgiOptions, Programs, stop_programs};
 pub use content::{
     CacheControlRule, Content, ErrorPage, HeaderRule, IndexName, Pattern, Presentation, Redirect, RedirectTarget,
@@ -49,7 +51,7 @@ pub use media::{Charset, MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
 pub use observer::Observer;
 pub use options::HttpOptions;
-pub use preparation::Preparations;
+pub use preparation::{Preparations, RepresentationKey};
 pub use server::{Conn, WebServer};
 pub use settings::{ContentArgs, ContentCodings, Settings, SettingsError};
 pub use site::{NotFound, Response, Route, Site};

@@ -13,6 +13,7 @@ use proto::{Now, Outbox, Peer, PeerAddress};
 use service::{Departures, Histogram, LineWriter};
 use wire::http1::Request;
 
+pub(crate) use crate::access_log::LoggedNames;
 use crate::access_log::{AccessLog, AccessLogFormat, LoggedRequest, LoggedResponse};
 
 /// Limit of the text of records that wait for their responses to leave, per connection and in bytes. Those above it are
@@ -122,14 +123,15 @@ impl ObservedRequests {
     }
 
     /// Notes a request whose head has been read; `head` is the input that it begins.
-    pub(crate) fn begin(&mut self, request: &Request<'_>, head: &[u8], now: Now) {
+    pub(crate) fn begin(&mut self, request: &Request<'_>, head: &[u8], names: LoggedNames<'_>, now: Now) {
         let field = |name| request.values(name).next();
-        self.begin_record(first_line(head), [field("host"), field("referer"), field("user-agent")], now);
+        let fields = [field("host"), field("referer"), field("user-agent")];
+        self.begin_record(first_line(head), fields, names, now);
     }
 
     /// Notes a request that is refused before its head has been understood. `head` is empty where it is out of reach.
     pub(crate) fn begin_refused(&mut self, head: &[u8], now: Now) {
-        self.begin_record(first_line(head), [None; 3], now);
+        self.begin_record(first_line(head), [None; 3], LoggedNames::default(), now);
     }
 
     /// Forgets the request that was begun: it is read again later, and arrived when it did.
@@ -148,12 +150,19 @@ impl ObservedRequests {
         self.answered(answer);
     }
 
-    fn begin_record(&mut self, line: &[u8], [host, referer, user_agent]: [Option<&[u8]>; 3], now: Now) {
+    fn begin_record(
+        &mut self,
+        line: &[u8],
+        [host, referer, user_agent]: [Option<&[u8]>; 3],
+        names: LoggedNames<'_>,
+        now: Now,
+    ) {
         let arrived = self.arrived.unwrap_or(now.instant);
         let mut record = Record { arrived, len: 0, before_status: 0 };
         if let Some(log) = &self.observer.log {
             let received = now.unix.saturating_sub(now.instant.saturating_duration_since(arrived));
-            let request = LoggedRequest { client: &self.client, received, line, host, referer, user_agent };
+            let client = &self.client;
+            let request = LoggedRequest { client, names, received, line, host, referer, user_agent };
             let start = self.text.len();
             record.before_status = log.format.begin(&request, &mut self.text);
             record.len = self.text.len() - start;

@@ -7,6 +7,7 @@ use wire::http1::{
     Body, Connection, Method, Part, PreparedResponse, Refusal, Request, Status, Target, Version,
     coding::Coding,
     conditional::{self, Precondition},
+    response::ResponseBuilder,
 };
 
 use crate::{
@@ -72,8 +73,20 @@ impl<S: Site> From<Pause> for Next<S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waited {
     /// First lookup: the one that counts.
-    lookup: Lookup,
+    lookup: Option<Lookup>,
     times: u8,
+}
+
+impl Waited {
+    /// True if it has been for a representation.
+    pub(crate) fn has_lookup(&self) -> bool {
+        self.lookup.is_some()
+    }
+
+    /// Waiting once more, for something else than a representation.
+    pub(crate) fn once_more(before: Option<Self>) -> Self {
+        before.map_or(Self { lookup: None, times: 1 }, |waited| Self { times: waited.times + 1, ..waited })
+    }
 }
 
 /// Number of times that a request waits, then it takes what there is. Once is enough unless the file was loaded anew
@@ -271,7 +284,7 @@ impl<'a, S: Site> Responder<'a, S> {
 
     #[inline(always)]
     fn record_lookup(&mut self, lookup: Lookup) {
-        let lookup = self.waited.take().map_or(lookup, |waited| waited.lookup);
+        let lookup = self.waited.take().and_then(|waited| waited.lookup).unwrap_or(lookup);
         self.tally.lookup(lookup);
         self.host.site.on_lookup(lookup);
     }
@@ -296,7 +309,7 @@ impl<'a, S: Site> Responder<'a, S> {
         self.send_file(file, request, part, connection)
     }
 
-    fn may_prepare(&self) -> bool {
+    pub(crate) fn may_prepare(&self) -> bool {
         self.can_prepare && self.waited.is_none_or(|waited| waited.times < WAITS_MAX)
     }
 
@@ -304,7 +317,7 @@ impl<'a, S: Site> Responder<'a, S> {
     #[cold]
     fn prepare(&mut self, coding: Coding, lookup: Lookup, key: &[u8]) -> Option<Waited> {
         let Self { host, now, .. } = *self;
-        let before = self.waited.unwrap_or(Waited { lookup, times: 0 });
+        let before = self.waited.unwrap_or(Waited { lookup: Some(lookup), times: 0 });
         self.waited = Some(Waited { times: WAITS_MAX, ..before });
         let is_deferred = host.site.prepare(key, coding, now, || self.out.defer());
         is_deferred.then_some(Waited { times: before.times + 1, ..before })
@@ -447,28 +460,43 @@ impl<'a, S: Site> Responder<'a, S> {
     /// Answers with the site's page for a status, or else with the built-in one. `path` is the request's, where it has one.
     #[cold]
     pub(crate) fn send_status(&mut self, status: Status, path: Option<&[u8]>, part: Part, connection: Connection) {
+        self.send_page(status, None, path, part, connection);
+    }
+
+    /// Does the same; a 401 has this challenge instead of the built-in one.
+    #[cold]
+    pub(crate) fn send_page(
+        &mut self,
+        status: Status,
+        challenge: Option<&str>,
+        path: Option<&[u8]>,
+        part: Part,
+        connection: Connection,
+    ) {
         let Self { host, now, .. } = *self;
         let content = &host.settings.content;
         if let Some(page) = content.error_page(status) {
             // One that is there in compressed form alone is none that everybody can read.
             let is_plain = |file: &S::File| S::heads(file).encoding().content_coding().is_none();
             let send = |found: Found<'_, S::File>| {
-                is_plain(found.file).then(|| self.send_error_page(status, found.file, part, connection))
+                let builder = page::builder(status, challenge);
+                is_plain(found.file).then(|| self.send_error_page(builder, found.file, part, connection))
             };
             if let Ok((Some(()), lookup)) = host.site.with_own_file(page, now, send) {
                 return self.record_lookup(lookup);
             }
         }
-        if path.is_some() && content.fields_depend_on_path() {
-            return self.send_prepared(&page::page(status, &content.fields_for(path)), part, connection);
+        if challenge.is_some() || path.is_some() && content.fields_depend_on_path() {
+            let page = page::page(status, challenge, &content.fields_for(path));
+            return self.send_prepared(&page, part, connection);
         }
         self.send_prepared(host.pages.get(status), part, connection);
     }
 
     /// Sends a file with the status of an error: without validators, and without the Cache-Control that it has as a file.
-    fn send_error_page(&mut self, status: Status, file: &S::File, part: Part, connection: Connection) {
+    fn send_error_page(&mut self, builder: ResponseBuilder, file: &S::File, part: Part, connection: Connection) {
         let heads = S::heads(file);
-        let head = page::builder(status)
+        let head = builder
             .field("Content-Type", heads.media_type())
             .field("Content-Length", heads.size().to_string())
             .lines(heads.fields())
@@ -522,6 +550,6 @@ pub(crate) fn flow_of(connection: Connection, is_sending: bool) -> Flow {
     }
 }
 
-fn expects_continue(request: &Request<'_>) -> bool {
+pub(crate) fn expects_continue(request: &Request<'_>) -> bool {
     request.values("expect").any(|value| value.eq_ignore_ascii_case(b"100-continue"))
 }

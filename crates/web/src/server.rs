@@ -21,7 +21,7 @@ use crate::{
     cgi::Addresses,
     hosts::{Hosted, Hosts},
     https::HttpsRedirect,
-    observer::ObservedRequests,
+    observer::{LoggedNames, ObservedRequests},
     page,
     responder::{Next, Responder, Waited},
     statistics::{Tally, Totals},
@@ -290,20 +290,23 @@ impl<S: Site> Protocol for WebServer<S> {
             match conn.head.parse(rest, &self.options.head) {
                 Ok(Some(mut request)) => {
                     request.should_keep_alive &= !conn.is_retiring;
-                    if let Some(observed) = &mut conn.observed {
-                        observed.begin(&request, rest, now);
-                    }
                     consumed += request.head_len;
                     conn.head_started = None;
-                    if conn.hosts.has_names() {
+                    let (head, unread) = (&rest[..request.head_len], input.len() - consumed);
+                    let next = if conn.is_redirected || conn.hosts.have_rules() {
                         host = conn.hosts.select(rest, &request);
                         responder.host = conn.hosts.get(host);
-                    }
-                    let (head, unread) = (&rest[..request.head_len], input.len() - consumed);
-                    let next = match request.body {
-                        _ if conn.is_redirected => responder.handle_plain_request(&request, head, unread),
-                        Body::Empty => responder.handle_request(&request, head, unread),
-                        Body::Length(_) | Body::Chunked => responder.handle_request_with_body(&request, head, unread),
+                        responder.handle_by_rules(&request, head, unread, conn.is_redirected, conn.observed.as_mut())
+                    } else {
+                        if let Some(observed) = &mut conn.observed {
+                            observed.begin(&request, head, LoggedNames::default(), now);
+                        }
+                        match request.body {
+                            Body::Empty => responder.handle_request(&request, head, unread),
+                            Body::Length(_) | Body::Chunked => {
+                                responder.handle_request_with_body(&request, head, unread)
+                            }
+                        }
                     };
                     if let Next::Prepare(waited) = next {
                         consumed -= request.head_len;

@@ -146,6 +146,9 @@ pub fn open(root: &Root, key: &[u8], settings: &Settings) -> Result<(Vec<u8>, Op
     if let Some(programs) = &settings.programs {
         programs.check(normal)?;
     }
+    if settings.guard.as_ref().is_some_and(|guard| guard.hides(normal)) {
+        return Err(NotFound::MISSING);
+    }
     let relative = normal.strip_prefix(b"/").unwrap_or(normal);
     if normal.ends_with(b"/") {
         return match open_index(root, relative, settings.content.index()) {

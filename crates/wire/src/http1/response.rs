@@ -52,6 +52,7 @@ statuses! {
     ContentTooLarge = 413 "Content Too Large",
     UriTooLong = 414 "URI Too Long",
     RangeNotSatisfiable = 416 "Range Not Satisfiable",
+    TooManyRequests = 429 "Too Many Requests",
     FieldsTooLarge = 431 "Request Header Fields Too Large",
     InternalError = 500 "Internal Server Error",
     NotImplemented = 501 "Not Implemented",
