@@ -240,10 +240,9 @@ fn handshakes_are_counted_by_version_and_kind() {
                 ensure!(TlsClient::connect(tls(&server), &config)?.ask(&get("/"))?.status == 200);
             }
         }
-        Client::connect(tls(&server)).map_err(anyhow::Error::from).and_then(|mut plain| {
-            plain.send(b"GET / HTTP/1.0\r\n\r\n")?;
-            Ok(plain.read_to_end()?)
-        })?;
+        let mut plain = Client::connect(tls(&server))?;
+        plain.send(b"GET / HTTP/1.0\r\n\r\n")?;
+        plain.read_to_end()?;
         let open = certificates.connect(tls(&server), &TLS13)?;
         eventually("the counts are right", || {
             let text = {
