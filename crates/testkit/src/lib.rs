@@ -17,6 +17,7 @@ mod programs;
 mod server;
 pub mod strace;
 pub mod subjects;
+pub mod tls;
 
 use std::{
     thread,
