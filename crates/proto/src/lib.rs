@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod alarm;
 mod batch;
 mod buffer_pool;
 mod clients;
@@ -24,6 +25,7 @@ mod session;
 mod stall;
 
 pub use admission::{Admission, Network};
+pub use alarm::Alarm;
 pub use batch::{BatchInput, run_batch};
 pub use buffer_pool::BufferPool;
 pub use clients::{ClientConnections, ClientKey, ClientPermit, TooMany};

@@ -221,7 +221,7 @@ impl<C: Cli> Program for C {
 /// server and the flag, like `HTTP_SERVER_LISTEN`.
 pub(crate) fn parse<C: Program>() -> (CommandLine, Loaded<C>) {
     let command = command::<C>(|variable| env::var_os(variable).is_some());
-    let line = CommandLine { command, arguments: env::args_os().collect() };
+    let line = CommandLine::new(command, env::args_os().collect());
     match line.load::<C>() {
         Ok(loaded) => (line, loaded),
         Err(LoadError::Usage(error)) => {

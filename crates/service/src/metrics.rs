@@ -235,7 +235,11 @@ mod tests {
     #[test]
     fn metrics_and_readiness_are_served() {
         let (server, mut registry) = (Shutdown::default(), Registry::default());
-        registry.register_collector(Box::new(Connections { statistics: Statistics::default(), served_max: None }));
+        registry.register_collector(Box::new(Connections {
+            statistics: Statistics::default(),
+            admission: None,
+            served_max: None,
+        }));
         let protocol = MetricsPage { registry: Mutex::new(registry), server: server.clone() };
         let listeners = Listeners::bind(&["127.0.0.1:0".parse().unwrap()], 1).unwrap();
         let (address, shutdown) = (listeners.addresses()[0].clone(), Shutdown::default());
