@@ -332,7 +332,8 @@ impl Cache {
         let identity = Identity { device, inode, changed_ns, presentation, encoding };
         let known = self.files.lock().get(&identity).and_then(Weak::upgrade);
         if let Some(known) = known.filter(|known| known.state.is_unchanged(|| Ok(opened.metadata))) {
-            return (known, Retention::Cached);
+            let retention = if known.is_accounted() { Retention::Cached } else { Retention::Once };
+            return (known, retention);
         }
         let descriptor = if self.options.entries == 0 { None } else { self.descriptor(path, unix) };
         let retention = if descriptor.is_some() { Retention::Cached } else { Retention::Once };
@@ -345,7 +346,8 @@ impl Cache {
         let heads = Heads::new(&opened.metadata, &identity.presentation, encoding, b"", unix);
         let reserved = descriptor.into_iter().collect();
         let file = Arc::new(CachedFile::new(opened, heads, strategy, reserved, &self.resources, unix));
-        if retention == Retention::Cached {
+        // While one that is sent once is in flight, others that ask for it share its descriptor.
+        if self.options.entries > 0 {
             self.files.lock().insert(identity, Arc::downgrade(&file));
         }
         (file, retention)

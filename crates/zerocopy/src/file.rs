@@ -179,6 +179,11 @@ impl CachedFile {
         }
     }
 
+    /// True if its descriptor counts against the budget of the cache.
+    pub(crate) fn is_accounted(&self) -> bool {
+        !self.reserved.is_empty()
+    }
+
     pub(crate) fn descriptor(&self) -> &OwnedFd {
         &self.file
     }
