@@ -34,8 +34,8 @@ pub(crate) fn resp_commands(verb: &[u8], value: Option<&[u8]>) -> Vec<u8> {
 }
 
 #[library_benchmark]
-#[bench::wrk(args = (WRK), config = at_most(102_000))]
-#[bench::browser(args = (BROWSER), config = at_most(339_000))]
+#[bench::wrk(args = (WRK), config = at_most(54_500))]
+#[bench::browser(args = (BROWSER), config = at_most(247_300))]
 fn http1_request(head: &str) -> usize {
     let (limits, mut parser, mut sum) = (HeadLimits::default(), HeadParser::default(), 0);
     for _ in 0..TURNS {

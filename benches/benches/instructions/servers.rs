@@ -144,10 +144,10 @@ fn observer(format: AccessLogFormat) -> Observer {
 }
 
 #[library_benchmark]
-#[bench::small(args = (site(Observer::default())), config = at_most(194_000))]
-#[bench::timed(args = (site(Observer::default().with_durations())), config = at_most(194_000))]
-#[bench::logged_combined(args = (site(observer(AccessLogFormat::Combined))), config = at_most(194_000))]
-#[bench::logged_json(args = (site(observer(AccessLogFormat::Json))), config = at_most(194_000))]
+#[bench::small(args = (site(Observer::default())), config = at_most(164_400))]
+#[bench::timed(args = (site(Observer::default().with_durations())), config = at_most(285_600))]
+#[bench::logged_combined(args = (site(observer(AccessLogFormat::Combined))), config = at_most(634_000))]
+#[bench::logged_json(args = (site(observer(AccessLogFormat::Json))), config = at_most(973_000))]
 fn http_get(mut setup: Setup<web::WebServer<Page>>) -> Setup<web::WebServer<Page>> {
     for _ in 0..TURNS {
         serve(&mut setup);
@@ -167,7 +167,7 @@ fn http_server() -> Setup<HttpServer> {
 }
 
 #[library_benchmark]
-#[bench::small(args = (http_server()), config = at_most(210_400))]
+#[bench::small(args = (http_server()), config = at_most(182_600))]
 fn http_cache_hit(mut setup: Setup<HttpServer>) -> Setup<HttpServer> {
     for _ in 0..TURNS {
         serve(&mut setup);

@@ -54,7 +54,7 @@ pub struct FileArgs {
     pub layout: LayoutKind,
 
     /// Number of cached documents; 0 turns the cache off
-    #[arg(short = 'n', long, value_name = "N", default_value = "8192")]
+    #[arg(short = 'n', long, value_name = "N", default_value = "8192", value_parser = service::count::<usize>)]
     pub cache_entries: usize,
 
     /// Memory for cached documents; 0 turns the cache off
@@ -63,7 +63,7 @@ pub struct FileArgs {
 
     /// Number of files that the cache keeps open; with 0, large documents are opened for each request
     /// [default: 256, or what the limit of open files leaves beside connections]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = service::count::<u64>)]
     pub cache_descriptors: Option<u64>,
 
     /// Documents up to this size are cached in memory, larger ones as open files

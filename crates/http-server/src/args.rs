@@ -25,12 +25,12 @@ pub struct HttpArgs {
     pub cache_bytes: ByteSize,
 
     /// Number of cached files; 0 turns the cache off
-    #[arg(long, value_name = "N", default_value = "8192")]
+    #[arg(long, value_name = "N", default_value = "8192", value_parser = service::count::<usize>)]
     pub cache_entries: usize,
 
     /// Number of files that the cache keeps open; with 0, large files are opened for each request
     /// [default: 256, or what the limit of open files leaves beside connections]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = service::count::<u64>)]
     pub cache_descriptors: Option<u64>,
 }
 

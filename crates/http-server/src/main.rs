@@ -4,8 +4,8 @@ use std::{process::ExitCode, sync::Arc};
 
 use clap::{ArgMatches, Command, Parser};
 use http_server::{HttpArgs, HttpOptions, HttpServer, RequestMetrics};
-use service::{Cli, DescriptorDemand, Host, HostProblem, ServiceArgs};
-use web::VirtualHosts;
+use service::{Cli, DescriptorDemand, Host, HostProblem, ServiceArgs, TlsArgs, TlsDialect};
+use web::{VirtualHosts, tls_dialect};
 
 const EXAMPLES: &str = "Examples:
   http-server                                            this directory on 127.0.0.1:8080
@@ -30,7 +30,7 @@ impl Cli for Options {
     const LISTEN: &'static str = "127.0.0.1:8080";
 
     fn check(&self) -> Result<(), String> {
-        self.http.tree.check()
+        self.http.tree.check(&self.service)
     }
 
     fn service(&self) -> &ServiceArgs {
@@ -39,6 +39,10 @@ impl Cli for Options {
 
     fn default_addresses(&self) -> Vec<String> {
         self.http.tree.default_addresses::<Self>()
+    }
+
+    fn tls(&self) -> Option<(&TlsArgs, TlsDialect)> {
+        Some((&self.http.tree.https.tls, tls_dialect(self.http.tree.http2)))
     }
 
     fn descriptors(&self) -> DescriptorDemand {
@@ -68,8 +72,10 @@ fn main() -> ExitCode {
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
     let descriptors = host.cache_descriptors();
     let observer = http.tree.access_log.observer(&mut host)?;
-    let server = HttpServer::with_hosts(http.open_hosts(descriptors)?, HttpOptions::from_host(&host));
-    let server = Arc::new(server.with_observer(observer));
+    let options = HttpOptions { http2: http.tree.http2, ..HttpOptions::from_host(&host) };
+    let server = HttpServer::with_hosts(http.open_hosts(descriptors)?, options);
+    let redirect = http.tree.https.redirect(host.listen_front_ends());
+    let server = Arc::new(server.with_observer(observer).with_https_redirect(redirect.clone()));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     let reloaded = Arc::clone(&server);
     host.reload_with(move |Options { mut http, .. }| {
@@ -82,9 +88,12 @@ fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
         Ok(())
     });
     host.at_once(web::stop_programs);
-    host.serve(server, |addresses| {
-        for address in addresses {
-            service::advise(format_args!("try: {}", http.tree.example(address)));
+    host.serve_with_tls(server, |endpoints| {
+        if let Some(redirect) = redirect {
+            redirect.listens_on(endpoints);
+        }
+        for endpoint in endpoints {
+            service::advise(format_args!("try: {}", http.tree.example(endpoint)));
         }
     })
 }

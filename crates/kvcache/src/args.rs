@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
-use service::{Dimension, LineTarget};
+use service::{Dimension, LineTarget, TlsArgs};
 use store::{KeyHasher, PolicyKind, StdStore, StoreOptions};
 use sys::listen::Address;
 
@@ -44,6 +44,9 @@ pub struct KvArgs {
     /// line feed
     #[arg(long, value_name = "ADDR")]
     pub us_listen: Vec<Address>,
+
+    #[command(flatten)]
+    pub tls: TlsArgs,
 
     /// Compression of values; see --list-backends
     #[arg(

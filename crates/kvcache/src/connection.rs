@@ -12,6 +12,8 @@ use crate::{
     state::{Client, Keyspace, Registration, ServerState},
 };
 
+/// First bytes of a TLS handshake (RFC 8446, section 5.1). No protocol of ours begins like that.
+const TLS_HANDSHAKE: &[u8] = &[22, 3];
 /// Bytes of input above which the byte that tells a client's protocol is not waited for.
 const UNDECIDED_BYTES_MAX: usize = 64 * 1024;
 
@@ -143,6 +145,10 @@ impl<S: Store + 'static> Conn<S> {
         }
         let client = &mut self.client;
         let step = match &mut self.dialect {
+            Dialect::Undecided(_) if input.starts_with(TLS_HANDSHAKE) => {
+                tracing::debug!("a client speaks TLS to a plain address");
+                return Step { flow: Flow::Close, ..Step::open(input.len()) };
+            }
             Dialect::Undecided(detector) => {
                 // No further, so that fragmentation cannot change the result.
                 let start = &input[..input.len().min(UNDECIDED_BYTES_MAX + 1)];

@@ -8,7 +8,7 @@ use kvcache::{
     Events, FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ServerInfo, Sharing, Space, StopServer, WithStore, YesNo,
     compression_dimension, eviction_dimension, exact_time, store_dimension,
 };
-use service::{Cli, Dimension, Host, ServiceArgs};
+use service::{Cli, Dimension, Endpoint, Host, ServiceArgs, TlsArgs, TlsDialect};
 use store::Store;
 use sys::listen::Address;
 use wire::resp::RequestLimits;
@@ -26,6 +26,10 @@ Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anyt
 const METRICS_HOST: &str = "0.0.0.0";
 /// Port of its metrics, if only METRICS_HOST is set.
 const METRICS_PORT: &str = "8080";
+
+/// Clients do not negotiate a protocol by ALPN.
+const TLS_DIALECT: TlsDialect =
+    TlsDialect { protocols: &[], scheme: "rediss", answer_to_plain: b"-ERR this port speaks TLS\r\n" };
 
 /// A cache of strings for Redis and memcached clients, on seven I/O drivers
 #[derive(Parser, Debug)]
@@ -65,7 +69,15 @@ impl Cli for Options {
 
     /// Returns the port of SERVER_PORT on all interfaces, as the original (docs/originals.md) has it.
     fn default_addresses(&self) -> Vec<String> {
-        vec![env::var("SERVER_PORT").map_or_else(|_| Self::LISTEN.to_owned(), |port| format!("0.0.0.0:{port}"))]
+        match env::var("SERVER_PORT") {
+            Ok(port) => vec![format!("0.0.0.0:{port}")],
+            Err(_) if self.kv.tls.tls_listen.is_empty() => vec![Self::LISTEN.to_owned()],
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn tls(&self) -> Option<(&TlsArgs, TlsDialect)> {
+        Some((&self.kv.tls, TLS_DIALECT))
     }
 
     fn default_metrics(&self) -> Option<String> {
@@ -144,10 +156,10 @@ impl WithStore for Serve<'_> {
         }
         server.start(sharing).context("cannot start a thread")?;
         host.registry().register_collector(Box::new(Metrics(Arc::clone(&server))));
-        let served = host.serve(Arc::clone(&server), |addresses| {
-            server.listens_on(addresses);
-            if let Some(address) = addresses.first() {
-                service::advise(format_args!("try: {}", redis_cli(address)));
+        let served = host.serve_with_tls(Arc::clone(&server), |endpoints| {
+            server.listens_on(endpoints.iter().map(|endpoint| endpoint.address.clone()).collect());
+            if let Some(endpoint) = endpoints.first() {
+                service::advise(format_args!("try: {}", redis_cli(endpoint)));
             }
         });
         server.stop();
@@ -175,11 +187,12 @@ fn check_port(variable: &str) -> Result<(), String> {
     }
 }
 
-/// Returns a command that talks to the server at an address.
-fn redis_cli(address: &Address) -> String {
+/// Returns a command that talks to the server at an address. It does not ask who vouches for a certificate.
+fn redis_cli(Endpoint { address, scheme }: &Endpoint) -> String {
+    let tls = if scheme.is_some() { " --tls --insecure" } else { "" };
     match address {
-        Address::Tcp(address) if address.ip().is_unspecified() => format!("redis-cli -p {} ping", address.port()),
-        Address::Tcp(address) => format!("redis-cli -h {} -p {} ping", address.ip(), address.port()),
-        Address::Unix(path) => format!("redis-cli -s '{}' ping", path.display()),
+        Address::Tcp(address) if address.ip().is_unspecified() => format!("redis-cli{tls} -p {} ping", address.port()),
+        Address::Tcp(address) => format!("redis-cli{tls} -h {} -p {} ping", address.ip(), address.port()),
+        Address::Unix(path) => format!("redis-cli{tls} -s '{}' ping", path.display()),
     }
 }

@@ -146,9 +146,9 @@ impl<S: Store + 'static> KvServer<S> {
     }
 
     /// Records where the server listens, for INFO and CONFIG.
-    pub fn listens_on(&self, addresses: &[Address]) {
+    pub fn listens_on(&self, addresses: Vec<Address>) {
         // Addresses are set once, when the server begins to listen.
-        let _ = self.state.info.addresses.set(addresses.to_vec());
+        let _ = self.state.info.addresses.set(addresses);
     }
 }
 

@@ -37,20 +37,20 @@ pub struct MqArgs {
     pub queue_operand: Option<QueueName>,
 
     /// The same as --max-messages
-    #[arg(value_name = "MAX-MESSAGES", conflicts_with = "max_messages", value_parser = at_least_one)]
+    #[arg(value_name = "MAX-MESSAGES", conflicts_with = "max_messages", value_parser = service::at_least_one)]
     pub max_messages_operand: Option<usize>,
 
     /// The same as --message-size
-    #[arg(value_name = "MESSAGE-SIZE", conflicts_with = "message_size", value_parser = at_least_one)]
+    #[arg(value_name = "MESSAGE-SIZE", conflicts_with = "message_size", value_parser = service::at_least_one)]
     pub message_size_operand: Option<usize>,
 
     /// Messages that the queue holds before senders wait
     /// [default: that of the queue there is; else 10, or what fs.mqueue.msg_max allows]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = service::at_least_one)]
     pub max_messages: Option<usize>,
 
     /// Bytes of the longest message [default: that of the queue there is; else 8192, or what fs.mqueue.msgsize_max allows]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = service::at_least_one)]
     pub message_size: Option<usize>,
 
     /// Permissions of a queue that is created, in octal: they decide who may send requests
@@ -75,40 +75,40 @@ pub struct MqArgs {
     pub copy: CopyKind,
 
     /// Threads of a pool or runtime, and threads that an elastic pool keeps [default: twice the available processors]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = service::at_least_one)]
     pub workers: Option<usize>,
 
     /// Limit of the threads of elastic and thread-per-request
-    #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value = "64", value_parser = service::at_least_one)]
     pub max_workers: usize,
 
     /// Time after which an elastic pool ends a thread without work
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = service::duration)]
     pub worker_idle: Duration,
 
     /// Buffer of read-write, between a read and a write
-    #[arg(long, value_name = "SIZE", default_value = "128KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "128KiB", value_parser = service::positive_size)]
     pub buffer_size: ByteSize,
 
     /// Capacity to which FIFOs are enlarged for files that need it (F_SETPIPE_SZ; above fs.pipe-max-size it needs
     /// privileges); 4KiB leaves them as they are
-    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = service::positive_size)]
     pub pipe_size: ByteSize,
 
     /// Limit of the bytes of all enlarged FIFOs together; further FIFOs stay as they are
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = service::positive_size)]
     pub pipe_budget: ByteSize,
 
     /// Limit of the jobs that wait for their clients; beyond it, the one that has waited longest is ended
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = service::at_least_one)]
     pub max_waiting: usize,
 
     /// Limit of the time for a whole answer, from the message to the last byte
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = service::positive_duration)]
     pub request_timeout: Duration,
 
     /// Time after which a client that neither opens its FIFO nor takes a byte is given up
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = service::positive_duration)]
     pub stall_timeout: Duration,
 
     /// Send a header with status and length in front of each answer
@@ -126,18 +126,8 @@ impl MqArgs {
             let workers = self.workers.unwrap_or_default();
             return Err(format!("--workers {workers} is more than --max-workers {}", self.max_workers));
         }
-        if !(1..=BUFFER_BYTES_MAX).contains(&self.buffer_size.as_u64()) {
-            return Err(format!("--buffer-size {}: must be from 1 byte to 1 GiB", self.buffer_size));
-        }
-        for (flag, is_zero) in [
-            ("--pipe-size", self.pipe_size.as_u64() == 0),
-            ("--pipe-budget", self.pipe_budget.as_u64() == 0),
-            ("--request-timeout", self.request_timeout.is_zero()),
-            ("--stall-timeout", self.stall_timeout.is_zero()),
-        ] {
-            if is_zero {
-                return Err(format!("{flag} must be more than 0"));
-            }
+        if self.buffer_size.as_u64() > BUFFER_BYTES_MAX {
+            return Err(format!("--buffer-size {}: must be at most 1 GiB", self.buffer_size));
         }
         Ok(())
     }
@@ -199,14 +189,6 @@ impl MqArgs {
     /// Returns the choices, for `--list-backends`.
     pub fn dimensions() -> Vec<Dimension> {
         vec![Dimension::of("dispatch", "--dispatch", &DispatchKind::default()), CopyKind::dimension()]
-    }
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("must be at least 1".to_owned()),
-        Ok(n) => Ok(n),
-        Err(_) => Err("not a number".to_owned()),
     }
 }
 

@@ -6,7 +6,7 @@ use clap::{Arg, ArgMatches, Command, error::ErrorKind};
 use sys::listen::Address;
 
 use crate::{
-    DescriptorDemand, Dimension, Invalid, ServiceArgs, ShellArgs, backends,
+    DescriptorDemand, Dimension, Invalid, ServiceArgs, ShellArgs, TlsArgs, TlsDialect, backends,
     config::{CommandLine, LoadError, Loaded},
     output, usage,
 };
@@ -71,6 +71,12 @@ pub trait Cli: clap::Parser {
 
     /// Address of the metrics when no `--metrics` is given; `None`: they are not served.
     fn default_metrics(&self) -> Option<String> {
+        None
+    }
+
+    /// Flags of TLS addresses, which are behind all others, and what is spoken there; `None`: the server has no TLS. Such a
+    /// server is run by [`crate::Host::serve_with_tls`].
+    fn tls(&self) -> Option<(&TlsArgs, TlsDialect)> {
         None
     }
 
@@ -171,6 +177,7 @@ impl<C: Cli> Program for C {
     const LETTERS: &'static [(&'static str, char)] = <C as Cli>::LETTERS;
 
     fn check(&self) -> Result<(), String> {
+        self.tls().map_or(Ok(()), |(args, _)| args.check())?;
         Cli::check(self)
     }
 
@@ -201,6 +208,11 @@ impl<C: Cli> Program for C {
     }
 
     fn check_start(&self) -> anyhow::Result<()> {
+        if let Some((args, dialect)) = self.tls()
+            && let Some(config) = args.load(&dialect)?
+        {
+            config.warnings().iter().for_each(|warning| output::to_stderr(format_args!("warning: {warning}")));
+        }
         Cli::check_start(self)
     }
 }
@@ -209,7 +221,7 @@ impl<C: Cli> Program for C {
 /// server and the flag, like `HTTP_SERVER_LISTEN`.
 pub(crate) fn parse<C: Program>() -> (CommandLine, Loaded<C>) {
     let command = command::<C>(|variable| env::var_os(variable).is_some());
-    let line = CommandLine { command, arguments: env::args_os().collect() };
+    let line = CommandLine::new(command, env::args_os().collect());
     match line.load::<C>() {
         Ok(loaded) => (line, loaded),
         Err(LoadError::Usage(error)) => {

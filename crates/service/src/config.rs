@@ -95,6 +95,19 @@ impl fmt::Display for LoadError {
 }
 
 impl CommandLine {
+    /// Makes the command forget the variables that exclude an argument which is given: `DIR` overrides `…_ROOT`.
+    pub(crate) fn new(command: Command, arguments: Vec<OsString>) -> Self {
+        let line = Self { command, arguments };
+        let from = |source| line.ids_from(|from| from == source);
+        let (given, variables) = (from(ValueSource::CommandLine), from(ValueSource::EnvVariable));
+        let is_overridden = |arg: &Arg| {
+            let id = arg.get_id().as_str();
+            variables.iter().any(|it| it == id) && given.iter().any(|other| conflict(&line.command, id, other))
+        };
+        let forget = |arg: Arg| if is_overridden(&arg) { arg.env(Resettable::Reset) } else { arg };
+        Self { command: line.command.clone().mut_args(forget), arguments: line.arguments }
+    }
+
     /// Reads the file, if one is named, and puts flags and variables above it.
     ///
     /// # Errors
@@ -122,11 +135,15 @@ impl CommandLine {
 
     /// Returns the ids of the arguments that are given by flags or variables.
     fn explicit(&self) -> Vec<String> {
+        self.ids_from(|source| source != ValueSource::DefaultValue)
+    }
+
+    fn ids_from(&self, is_wanted: impl Fn(ValueSource) -> bool) -> Vec<String> {
         let Ok(matches) = self.command.clone().ignore_errors(true).try_get_matches_from(&self.arguments) else {
             return Vec::new();
         };
-        let is_explicit = |id: &str| matches.value_source(id).is_some_and(|source| source != ValueSource::DefaultValue);
-        self.command.get_arguments().map(|arg| arg.get_id().to_string()).filter(|id| is_explicit(id)).collect()
+        let is_from = |id: &str| matches.value_source(id).is_some_and(&is_wanted);
+        self.command.get_arguments().map(|arg| arg.get_id().to_string()).filter(|id| is_from(id)).collect()
     }
 
     fn finish<P: Program>(

@@ -2,17 +2,19 @@
 
 use std::{fmt, sync::Arc};
 
-use anyhow::{Context, anyhow, bail};
+use ::tls::{PlainAndTls, Tls};
+use anyhow::{Context, anyhow, bail, ensure};
 use drivers::{Config, ConnectionModel, DriverKind, Listeners, ScratchPipes, Statistics, Unavailable};
 use proto::{Limits, Protocol};
 use sys::{listen::Address, registered::Region};
 
 use crate::{
-    Cli, DriverChoice, LineTarget, LineWriter, OpenLinesError, ServiceArgs, Shell, Timeouts,
+    Cli, DriverChoice, Endpoint, LineTarget, LineWriter, OpenLinesError, ServiceArgs, Shell, Timeouts, TlsDialect,
     descriptors::{self, DescriptorShares},
     metrics::{Connections, Registry},
     output,
     stopping::{Stop, socket_files},
+    tls::TlsMetrics,
 };
 
 /// A process ready to serve one protocol.
@@ -21,9 +23,18 @@ pub struct Host {
     shell: Shell,
     addresses: Vec<Address>,
     listen_front_ends: usize,
+    tls: Option<TlsFrontEnds>,
     driver: DriverKind,
     config: Config,
     shares: DescriptorShares,
+}
+
+/// The TLS addresses, which are behind the plain ones.
+struct TlsFrontEnds {
+    /// Number of plain addresses.
+    plain: usize,
+    config: Arc<::tls::Config>,
+    dialect: TlsDialect,
 }
 
 impl Host {
@@ -35,6 +46,7 @@ impl Host {
         };
         let listen_front_ends = addresses.len();
         addresses.extend(cli.more_addresses());
+        let tls = load_tls(cli, &mut addresses, &mut shell)?;
         let driver = choose(args.driver)?;
         let threads = args.threads();
         let shares = divide_descriptors(cli, &args, threads, addresses.len());
@@ -55,7 +67,7 @@ impl Host {
             statistics: config.statistics.clone(),
             served_max: has_one_each.then_some(config.workers),
         }));
-        Ok(Self { args, shell, addresses, listen_front_ends, driver, config, shares })
+        Ok(Self { args, shell, addresses, listen_front_ends, tls, driver, config, shares })
     }
 
     pub fn timeouts(&self) -> Timeouts {
@@ -198,18 +210,57 @@ impl Host {
     /// does not where connections outlast the drain timeout: the process exits, so [`Host::at_end`] is the place for
     /// what must not be missed. `ready` sees the addresses just before they are announced.
     pub fn serve<P: Protocol>(self, protocol: Arc<P>, ready: impl FnOnce(&[Address])) -> anyhow::Result<()> {
+        // They would be served in the clear.
+        ensure!(self.tls.is_none(), "this server has no TLS addresses");
+        self.run(protocol, |endpoints| {
+            ready(&endpoints.iter().map(|endpoint| endpoint.address.clone()).collect::<Vec<_>>());
+        })
+    }
+
+    /// Does the same for a server that has [`Cli::tls`]. Without a TLS address the protocol is run as it is: plain servers
+    /// pay nothing.
+    pub fn serve_with_tls<P: Protocol>(
+        mut self,
+        protocol: Arc<P>,
+        ready: impl FnOnce(&[Endpoint]),
+    ) -> anyhow::Result<()> {
+        let Some(TlsFrontEnds { plain, config, dialect }) = &self.tls else { return self.run(protocol, ready) };
+        let layer = Tls::new(protocol, Arc::clone(config), self.config.limits, self.args.timeouts().request);
+        let layer = layer.with_answer_to_plain(dialect.answer_to_plain);
+        let (statistics, plain) = (layer.statistics(), *plain);
+        self.shell.registry().register_collector(Box::new(TlsMetrics(statistics)));
+        // A session outside holds records, whatever the limits of the requests in them.
+        let held = &mut self.config.limits.request_bytes_max;
+        *held = (*held).max(::tls::HELD_BYTES_MIN);
+        self.run(Arc::new(PlainAndTls::new(plain, layer)), ready)
+    }
+
+    fn run<P: Protocol>(self, protocol: Arc<P>, ready: impl FnOnce(&[Endpoint])) -> anyhow::Result<()> {
         let acceptors = self.driver.acceptors(self.config.threads);
         let listeners = Listeners::bind_with(&self.addresses, acceptors, self.args.listen_options());
         let listeners =
             listeners.map_err(|(address, why)| anyhow!(why).context(format!("cannot listen on {address}")))?;
+        let endpoints = self.endpoints(listeners.addresses());
         let Self { mut shell, driver, config, .. } = self;
         shell.remove_at_end(socket_files(listeners.addresses()));
-        let (shutdown, addresses) = (shell.stop().shutdown().clone(), listeners.addresses().to_vec());
+        let shutdown = shell.stop().shutdown().clone();
         shell.run(
-            &addresses,
-            || ready(&addresses),
+            &endpoints,
+            || ready(&endpoints),
             || driver.serve(protocol, listeners, &config, &shutdown).with_context(|| format!("driver {driver}")),
         )
+    }
+
+    fn endpoints(&self, addresses: &[Address]) -> Vec<Endpoint> {
+        let (plain, scheme) = match &self.tls {
+            Some(TlsFrontEnds { plain, dialect, .. }) => (*plain, Some(dialect.scheme)),
+            None => (addresses.len(), None),
+        };
+        let endpoint = |(at, address): (usize, &Address)| Endpoint {
+            address: address.clone(),
+            scheme: scheme.filter(|_| at >= plain),
+        };
+        addresses.iter().enumerate().map(endpoint).collect()
     }
 }
 
@@ -217,6 +268,25 @@ impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host").field("args", &self.args).field("driver", &self.driver).finish_non_exhaustive()
     }
+}
+
+/// Reads the certificates and appends the addresses that they are for. SIGHUP has them read again.
+fn load_tls<C: Cli>(cli: &C, addresses: &mut Vec<Address>, shell: &mut Shell) -> anyhow::Result<Option<TlsFrontEnds>> {
+    let Some((args, dialect)) = cli.tls() else { return Ok(None) };
+    let Some(config) = args.load(&dialect)? else { return Ok(None) };
+    let warn = |config: &::tls::Config| config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    warn(&config);
+    let plain = addresses.len();
+    addresses.extend_from_slice(&args.tls_listen);
+    let config = Arc::new(config);
+    let reloaded = Arc::clone(&config);
+    shell.on_reload(move || {
+        reloaded.reload().context("the certificates in use stay")?;
+        warn(&reloaded);
+        tracing::info!("certificates reloaded");
+        Ok(())
+    });
+    Ok(Some(TlsFrontEnds { plain, config, dialect }))
 }
 
 fn choose(choice: DriverChoice) -> anyhow::Result<DriverKind> {

@@ -25,13 +25,16 @@ mod output;
 mod shell;
 mod stopping;
 mod timestamp;
+mod tls;
 mod usage;
 mod values;
 
 use std::process::ExitCode;
 
+use ::tls::ConfigError;
 use config::{CommandLine, Loaded};
 
+pub use self::tls::{Endpoint, TlsArgs, TlsDialect};
 pub use args::{DriverChoice, Format, Log, ServiceArgs, ShellArgs, Timeouts};
 pub use backends::{Choice, Dimension, Invalid, choice_name};
 pub use budget::{Budget, Reservation};
@@ -49,7 +52,7 @@ pub use output::advise;
 pub use shell::Shell;
 pub use stopping::{OnDrain, Stop};
 pub use timestamp::Timestamp;
-pub use values::{duration, on_or_off, positive_size, size};
+pub use values::{at_least_one, count, duration, on_or_off, positive_duration, positive_size, size};
 
 /// Runs a server from its command line to its exit status: 0 after a drain, 2 for bad usage, 1 for anything else.
 pub fn main<C: Cli>(serve: impl FnOnce(C, Host) -> anyhow::Result<()>) -> ExitCode {
@@ -73,7 +76,8 @@ fn launch<P: Program, H>(
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::to_stderr(format_args!("error: {}", output::chain(&error)));
-            ExitCode::FAILURE
+            // A certificate that cannot be used is a wrong value of its flag.
+            if error.is::<ConfigError>() { ExitCode::from(cli::USAGE as u8) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Values of flags, and how bad ones are explained.
 
-use std::time::Duration;
+use std::{str::FromStr, time::Duration};
 
 use bytesize::ByteSize;
 
@@ -16,7 +16,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses a time that is not 0.
-pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// An explanation, with an example of what is no time at all.
+pub fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("must be more than 0".to_owned()),
         duration => Ok(duration),
@@ -60,11 +63,22 @@ pub(crate) fn backlog(text: &str) -> Result<i32, String> {
     i32::try_from(at_least_one(text)?).map_err(|_| format!("must be at most {}", i32::MAX))
 }
 
-pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("must be at least 1".to_owned()),
-        Ok(n) => Ok(n),
-        Err(_) => Err("not a whole number, like 4".to_owned()),
+/// Parses a number of things.
+///
+/// # Errors
+/// An explanation with an example.
+pub fn count<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "not a whole number, like 4".to_owned())
+}
+
+/// Parses a number of things that cannot be none.
+///
+/// # Errors
+/// An explanation, with an example of what is no number at all.
+pub fn at_least_one(text: &str) -> Result<usize, String> {
+    match count(text)? {
+        0 => Err("must be at least 1".to_owned()),
+        n => Ok(n),
     }
 }
 
@@ -104,6 +118,15 @@ mod tests {
             assert!(size(bad).unwrap_err().contains("like 4096, 64KiB"), "{bad}");
         }
         assert!(positive_size("0KiB").is_err() && positive_size("1").is_ok());
+    }
+
+    #[test]
+    fn a_bad_count_is_explained_by_an_example() {
+        assert_eq!((count("0"), count("12"), at_least_one("12")), (Ok(0_u8), Ok(12_u64), Ok(12)));
+        for bad in ["", "x", "-1", "1.5", "99999999999999999999"] {
+            assert!(count::<u64>(bad).unwrap_err().contains("like 4") && at_least_one(bad).is_err(), "{bad}");
+        }
+        assert!(at_least_one("0").unwrap_err().contains("at least 1"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod check;
 mod client;
 mod content;
 pub mod http;
+pub mod http2;
 pub mod in_memory;
 pub mod open_files;
 mod process;
@@ -17,6 +18,7 @@ mod programs;
 mod server;
 pub mod strace;
 pub mod subjects;
+pub mod tls;
 
 use std::{
     thread,

@@ -65,6 +65,7 @@ impl Server {
             let line = lines.recv_timeout(HANG.saturating_sub(begin.elapsed()));
             let line = line.map_err(|_| anyhow!("{command:?} is not ready: {}", server.stderr()))?;
             let address = line.strip_prefix("listening on ").with_context(|| format!("ready line {line:?}"))?;
+            let address = address.split_once("://").map_or(address, |(_, address)| address);
             server.addresses.push(address.parse().with_context(|| format!("ready line {line:?}"))?);
         }
         Ok(server)

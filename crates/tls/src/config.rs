@@ -58,6 +58,7 @@ struct Loaded {
     server: Arc<ServerConfig>,
     /// Authority by which clients must have been verified to resume a session.
     client_ca: Vec<CertificateDer<'static>>,
+    warnings: Vec<String>,
     tickets: Arc<dyn ProducesTickets>,
 }
 
@@ -83,6 +84,11 @@ impl Config {
         Ok(())
     }
 
+    /// Returns what is wrong with certificates that are in use all the same: clients will not take them.
+    pub fn warnings(&self) -> Vec<String> {
+        self.current.read().warnings.clone()
+    }
+
     pub(crate) fn current(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.current.read().server)
     }
@@ -93,6 +99,10 @@ impl Loaded {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let identities = settings.pairs.iter().map(|pair| load_pair(pair, &provider));
         let identities = identities.collect::<Result<Vec<_>, _>>()?;
+        let faults = settings.pairs.iter().zip(&identities);
+        let faults =
+            faults.filter_map(|(pair, it)| Some(format!("{}: {}", pair.certificate.display(), it.fault.as_ref()?)));
+        let warnings = faults.collect();
         let identities = Identities::new(identities).ok_or(ConfigError::NoPair)?;
         let client_ca = settings.client_ca.as_ref().map_or(Ok(Vec::new()), load_authorities)?;
         let tickets = match before.filter(|before| before.client_ca == client_ca) {
@@ -119,7 +129,7 @@ impl Loaded {
         // Tickets hold all there is to a session: resuming one needs no memory here.
         server.ticketer = Arc::clone(&tickets);
         server.session_storage = Arc::new(NoServerSessionStorage {});
-        Ok(Self { server: Arc::new(server), client_ca, tickets })
+        Ok(Self { server: Arc::new(server), client_ca, warnings, tickets })
     }
 }
 

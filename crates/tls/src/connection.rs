@@ -5,17 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Flow, Limits, Now, Outbox, Peer, Protocol, Session, Step, Uptake};
+use proto::{Alarm, Flow, Limits, Now, Outbox, Peer, Protocol, Session, Step, Uptake};
 use rustls::{ServerConfig, server::UnbufferedServerConnection};
 
 use crate::{
-    Tls,
+    Statistics, Tls,
     engine::Engine,
     files::Reading,
     input::Received,
     output::{Broken, Pace},
     scratch,
-    wake::Alarm,
 };
 
 /// A connection that has been quiet for so long begins with small records again.
@@ -53,6 +52,7 @@ pub struct Connection<P: Protocol> {
     /// Part of the file in front that other threads read.
     pub(crate) reading: Option<Arc<Reading>>,
     pub(crate) fetched: Option<Fetched>,
+    statistics: Arc<Statistics>,
 }
 
 /// Part of the file in front that has been read, and the beginning of it that has been encrypted.
@@ -63,16 +63,17 @@ pub(crate) struct Fetched {
 
 impl<P: Protocol> Connection<P> {
     pub(crate) fn new(
-        protocol: &P,
+        layer: &Tls<P>,
         config: Arc<ServerConfig>,
         peer: Peer<'_>,
         limits: Limits,
         handshake_until: Instant,
         now: Now,
     ) -> Self {
+        layer.statistics.opened();
         Self {
             engine: UnbufferedServerConnection::new(config).ok().map(|tls| Box::new(Engine::new(tls))),
-            inner: Session::new(protocol, peer, limits, now),
+            inner: Session::new(&layer.inner, peer, limits, now),
             phase: Phase::Handshake(handshake_until),
             is_paused: false,
             has_begun: false,
@@ -84,6 +85,7 @@ impl<P: Protocol> Connection<P> {
             alarm: None,
             reading: None,
             fetched: None,
+            statistics: layer.statistics(),
         }
     }
 
@@ -219,5 +221,11 @@ impl<P: Protocol> Connection<P> {
         let flow = self.send(layer, now, out).and_then(|()| self.flow(layer, now, out)).unwrap_or(Flow::Abort);
         self.queued = out.held_bytes();
         flow
+    }
+}
+
+impl<P: Protocol> Drop for Connection<P> {
+    fn drop(&mut self) {
+        self.statistics.closed();
     }
 }

@@ -72,7 +72,11 @@ impl Engine {
                 return Some(Stop::Starved);
             }
             // Early data is never offered.
-            Ok(_) | Err(_) => return Some(Stop::Failed),
+            Ok(_) => return Some(Stop::Failed),
+            Err(error) => {
+                tracing::debug!("TLS: {error}");
+                return Some(Stop::Failed);
+            }
         }
         None
     }

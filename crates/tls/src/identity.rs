@@ -4,11 +4,13 @@ use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use rustls::{
     crypto::CryptoProvider,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
-use webpki::EndEntityCert;
+use webpki::{EndEntityCert, KeyUsage};
+
+const DAY_SECONDS: u64 = 86_400;
 
 /// Reasons that a certificate and its key cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +30,8 @@ pub enum IdentityError {
 pub(crate) struct Identity {
     key: Arc<CertifiedKey>,
     names: Vec<String>,
+    /// Reason why clients will not take the certificate now.
+    pub(crate) fault: Option<String>,
 }
 
 impl Identity {
@@ -37,10 +41,24 @@ impl Identity {
         let chain = chain.map_err(|error| IdentityError::Certificate(error.to_string()))?;
         let leaf = chain.first().ok_or(IdentityError::NoCertificate)?;
         let leaf = EndEntityCert::try_from(leaf).map_err(|error| IdentityError::Certificate(error.to_string()))?;
-        let names = leaf.valid_dns_names().map(str::to_ascii_lowercase).collect();
+        let (fault, names) =
+            (fault_of(&leaf, UnixTime::now()), leaf.valid_dns_names().map(str::to_ascii_lowercase).collect());
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| IdentityError::NoKey(error.to_string()))?;
         let key = CertifiedKey::from_der(chain, key, provider).map_err(IdentityError::Key)?;
-        Ok(Self { key: Arc::new(key), names })
+        Ok(Self { key: Arc::new(key), names, fault })
+    }
+}
+
+/// Says what is wrong with the dates of a certificate. Whoever trusts it is not looked for, so that the chain is never whole.
+fn fault_of(leaf: &EndEntityCert<'_>, now: UnixTime) -> Option<String> {
+    let days_to = |time: UnixTime| now.as_secs().abs_diff(time.as_secs()).div_ceil(DAY_SECONDS);
+    let error = leaf.verify_for_usage(&[], &[], &[], now, KeyUsage::server_auth(), None, None).err()?;
+    if let webpki::Error::CertExpired { not_after, .. } = error {
+        Some(format!("the certificate expired {} days ago", days_to(not_after)))
+    } else if let webpki::Error::CertNotValidYet { not_before, .. } = error {
+        Some(format!("the certificate is valid only in {} days", days_to(not_before)))
+    } else {
+        None
     }
 }
 
@@ -57,7 +75,7 @@ impl Identities {
     pub(crate) fn new(identities: Vec<Identity>) -> Option<Self> {
         let first = Arc::clone(&identities.first()?.key);
         let mut by_name = HashMap::new();
-        for Identity { key, names } in identities {
+        for Identity { key, names, fault: _ } in identities {
             for name in names {
                 by_name.entry(name).or_insert_with(|| Arc::clone(&key));
             }

@@ -49,6 +49,13 @@ impl<P: Protocol> Connection<P> {
         }
         if !mem::replace(&mut self.has_begun, true) && !records::is_handshake(input) {
             layer.statistics.plain(now.instant);
+            if input[0].is_ascii_graphic() && !layer.answer_to_plain.is_empty() {
+                step.consumed += input.len();
+                out.inline().extend_from_slice(layer.answer_to_plain);
+                self.phase = Phase::Over;
+                layer.statistics.failed();
+                return Received::Failed;
+            }
         }
         step.consumed += whole.len;
         let stop = self.process(layer, &input[..whole.len], now, out);
@@ -129,7 +136,7 @@ impl<P: Protocol> Connection<P> {
     fn establish(&mut self, layer: &Tls<P>, now: Now) {
         let Some(Engine { tls, .. }) = self.engine.as_deref() else { return };
         self.phase = Phase::Open;
-        layer.statistics.completed(tls.handshake_kind());
+        layer.statistics.completed(tls.protocol_version(), tls.handshake_kind());
         let certificate = tls.peer_certificates().and_then(|chain| chain.first());
         let server_name = self.server_name.take();
         self.inner.sent(now);

@@ -15,6 +15,7 @@ pub struct Tls<P> {
     config: Arc<Config>,
     limits: Limits,
     handshake_max: Duration,
+    pub(crate) answer_to_plain: &'static [u8],
     pub(crate) statistics: Arc<Statistics>,
     pub(crate) readers: Readers,
 }
@@ -23,8 +24,15 @@ impl<P: Protocol> Tls<P> {
     /// Returns the layer around `inner`, whose sessions have these limits. A handshake must be complete after
     /// `handshake_max`.
     pub fn new(inner: Arc<P>, config: Arc<Config>, limits: Limits, handshake_max: Duration) -> Self {
-        let statistics = Arc::default();
-        Self { inner, config, limits, handshake_max, statistics, readers: Readers::default() }
+        let (statistics, readers) = (Arc::default(), Readers::default());
+        Self { inner, config, limits, handshake_max, answer_to_plain: b"", statistics, readers }
+    }
+
+    /// Sends these bytes, in the clear, to a client whose first byte is one of text and not of TLS; others are sent an
+    /// alert.
+    #[must_use]
+    pub fn with_answer_to_plain(self, answer_to_plain: &'static [u8]) -> Self {
+        Self { answer_to_plain, ..self }
     }
 
     /// Returns the protocol inside.
@@ -46,7 +54,7 @@ impl<P: Protocol> Protocol for Tls<P> {
 
     fn open(&self, peer: Peer<'_>, now: Now) -> Connection<P> {
         let handshake_until = now.instant + self.handshake_max;
-        Connection::new(&self.inner, self.config.current(), peer, self.limits, handshake_until, now)
+        Connection::new(self, self.config.current(), peer, self.limits, handshake_until, now)
     }
 
     fn on_input(&self, conn: &mut Connection<P>, input: &[u8], now: Now, out: &mut Outbox) -> Step {

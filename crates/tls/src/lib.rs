@@ -20,14 +20,16 @@ mod files;
 mod identity;
 mod input;
 mod layer;
+mod mixed;
 mod output;
 mod records;
 mod scratch;
 mod statistics;
-mod wake;
 
 pub use config::{Config, ConfigError, KeyPair, Settings};
 pub use connection::Connection;
 pub use identity::IdentityError;
 pub use layer::Tls;
-pub use statistics::{Counts, Statistics};
+pub use mixed::{EitherConnection, PlainAndTls};
+pub use records::HELD_BYTES_MIN;
+pub use statistics::{Counts, Handshakes, Statistics};

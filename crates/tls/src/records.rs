@@ -4,6 +4,8 @@
 const HEADER: usize = 5;
 /// The most that follows it: TLS 1.2 allows 2048 bytes of expansion, TLS 1.3 fewer.
 const FRAGMENT_MAX: usize = 16 * 1024 + 2048;
+/// The least that a session outside must be willing to hold: a torn record.
+pub const HELD_BYTES_MIN: usize = 32 * 1024;
 /// Content types from change_cipher_spec to application_data.
 const CONTENT_TYPES: std::ops::RangeInclusive<u8> = 20..=23;
 /// Limit of the records that are processed at a time, in bytes: all of them are copied first.

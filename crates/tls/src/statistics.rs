@@ -6,46 +6,81 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use rustls::HandshakeKind;
+use rustls::{HandshakeKind, ProtocolVersion};
 
 /// Interval at which connections that did not speak TLS are logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Counts of handshakes, for metrics.
+/// Counts of handshakes and connections, for metrics.
 #[derive(Debug, Default)]
 pub struct Statistics {
-    full: AtomicU64,
-    resumed: AtomicU64,
+    tls12: VersionTotals,
+    tls13: VersionTotals,
     failed: AtomicU64,
     plain: AtomicU64,
+    open: AtomicU64,
     /// Time of the last line of the log, and the count it named.
     logged: Mutex<Option<(Instant, u64)>>,
+}
+
+#[derive(Debug, Default)]
+struct VersionTotals {
+    full: AtomicU64,
+    resumed: AtomicU64,
 }
 
 /// Counts at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Complete handshakes with a certificate.
-    pub full: u64,
-    /// Complete handshakes by a session ticket.
-    pub resumed: u64,
+    pub tls12: Handshakes,
+    pub tls13: Handshakes,
     /// Handshakes and connections that ended with an alert of ours, or without an answer in time.
     pub failed: u64,
     /// Those of them whose first byte was not TLS.
     pub plain: u64,
+    /// Connections that are open.
+    pub open: u64,
+}
+
+/// Complete handshakes of one version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handshakes {
+    /// Those with a certificate.
+    pub full: u64,
+    /// Those by a session ticket.
+    pub resumed: u64,
+}
+
+impl VersionTotals {
+    fn counts(&self) -> Handshakes {
+        Handshakes { full: self.full.load(Relaxed), resumed: self.resumed.load(Relaxed) }
+    }
 }
 
 impl Statistics {
     /// Returns the counts.
     pub fn counts(&self) -> Counts {
-        let Self { full, resumed, failed, plain, .. } = self;
-        let [full, resumed, failed, plain] = [full, resumed, failed, plain].map(|count| count.load(Relaxed));
-        Counts { full, resumed, failed, plain }
+        Counts {
+            tls12: self.tls12.counts(),
+            tls13: self.tls13.counts(),
+            failed: self.failed.load(Relaxed),
+            plain: self.plain.load(Relaxed),
+            open: self.open.load(Relaxed),
+        }
     }
 
-    pub(crate) fn completed(&self, kind: Option<HandshakeKind>) {
-        let count = if kind == Some(HandshakeKind::Resumed) { &self.resumed } else { &self.full };
+    pub(crate) fn completed(&self, version: Option<ProtocolVersion>, kind: Option<HandshakeKind>) {
+        let totals = if version == Some(ProtocolVersion::TLSv1_2) { &self.tls12 } else { &self.tls13 };
+        let count = if kind == Some(HandshakeKind::Resumed) { &totals.resumed } else { &totals.full };
         count.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn opened(&self) {
+        self.open.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn closed(&self) {
+        self.open.fetch_sub(1, Relaxed);
     }
 
     pub(crate) fn failed(&self) {

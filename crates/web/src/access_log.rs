@@ -64,6 +64,7 @@ pub(crate) struct AccessLog {
 pub(crate) struct LoggedRequest<'a> {
     /// Address of the client, without its port.
     pub(crate) client: &'a str,
+    pub(crate) names: LoggedNames<'a>,
     /// Time at which the first byte arrived, since the Unix epoch.
     pub(crate) received: Duration,
     /// First line, without its CRLF; empty where none has arrived.
@@ -71,6 +72,15 @@ pub(crate) struct LoggedRequest<'a> {
     pub(crate) host: Option<&'a [u8]>,
     pub(crate) referer: Option<&'a [u8]>,
     pub(crate) user_agent: Option<&'a [u8]>,
+}
+
+/// What the server knows of a request that its head does not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LoggedNames<'a> {
+    /// User, where the request needed one and was let in.
+    pub(crate) user: Option<&'a [u8]>,
+    /// First name of the virtual host; empty for the default one.
+    pub(crate) virtual_host: &'a str,
 }
 
 /// What a record says of a response.
@@ -91,13 +101,15 @@ impl AccessLogFormat {
     /// Appends what is known of a request. Returns the length of the part before the status.
     pub(crate) fn begin(self, request: &LoggedRequest<'_>, text: &mut Vec<u8>) -> usize {
         let start = text.len();
-        let LoggedRequest { client, received, line, host, referer, user_agent } = *request;
+        let LoggedRequest { client, names, received, line, host, referer, user_agent } = *request;
         let time = Timestamp::from(received);
         if self == Self::Json {
             let (method, target, version) = split_line(line);
             JsonLine::new(text)
                 .display("time", time)
                 .text("client", client.as_bytes())
+                .optional_text("user", names.user)
+                .optional_text("virtual_host", Some(names.virtual_host.as_bytes()).filter(|name| !name.is_empty()))
                 .optional_text("method", method)
                 .optional_text("target", target)
                 .optional_text("version", version)
@@ -107,7 +119,10 @@ impl AccessLogFormat {
             return text.len() - start;
         }
         // Writing to memory does not fail.
-        let _ = write!(text, "{client} - - [{}] \"", time.common());
+        text.extend_from_slice(client.as_bytes());
+        text.extend_from_slice(b" - ");
+        push_user(names.user.unwrap_or(b"-"), text);
+        let _ = write!(text, " [{}] \"", time.common());
         push_quoted(if line.is_empty() { b"-" } else { line }, text);
         text.extend_from_slice(b"\" ");
         let before_status = text.len() - start;
@@ -139,6 +154,14 @@ impl AccessLogFormat {
         let _ = write!(line, "{status} {body_bytes}");
         line.extend_from_slice(after);
         line.push(b'\n');
+    }
+}
+
+/// Appends the name of a user, which is one word: blanks are escaped, too.
+fn push_user(user: &[u8], text: &mut Vec<u8>) {
+    for word in user.split_inclusive(|&byte| byte == b' ') {
+        push_quoted(word.strip_suffix(b" ").unwrap_or(word), text);
+        text.extend_from_slice(if word.ends_with(b" ") { b"\\x20" } else { b"" });
     }
 }
 
@@ -188,6 +211,7 @@ mod tests {
         let received = Duration::new(784_111_777, 250_000_000);
         LoggedRequest {
             client: "192.0.2.7",
+            names: LoggedNames::default(),
             received,
             line,
             host: Some(b"example.org"),
@@ -216,7 +240,7 @@ mod tests {
             (
                 AccessLogFormat::Json,
                 concat!(
-                    r#"{"time":"1994-11-06T08:49:37.250000Z","client":"192.0.2.7","method":"GET","target":"/a%20b?c","#,
+                    r#"{"time":"1994-11-06T08:49:37.250000Z","client":"192.0.2.7","user":null,"virtual_host":null,"method":"GET","target":"/a%20b?c","#,
                     r#""version":"HTTP/1.1","host":"example.org","referer":null,"user_agent":"curl/8 \"x\"","#,
                     r#""status":200,"bytes":300,"body_bytes":128,"duration":0.001250,"complete":true}"#,
                     "\n"
@@ -225,6 +249,16 @@ mod tests {
         ] {
             assert_eq!(String::from_utf8(line(format, &request)).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn a_user_is_one_word_of_the_record() {
+        let names = LoggedNames { user: Some(b"a b\" - [\n "), virtual_host: "b.org" };
+        let request = LoggedRequest { names, ..request(b"GET / HTTP/1.1", b"") };
+        let record = String::from_utf8(line(AccessLogFormat::Common, &request)).unwrap();
+        assert!(record.starts_with("192.0.2.7 - a\\x20b\\\"\\x20-\\x20[\\x0a\\x20 [06/Nov/1994"), "{record}");
+        let record: serde_json::Value = serde_json::from_slice(&line(AccessLogFormat::Json, &request)).unwrap();
+        assert_eq!((&record["user"], &record["virtual_host"]), (&"a b\" - [\n ".into(), &"b.org".into()));
     }
 
     #[test]

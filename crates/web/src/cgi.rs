@@ -164,6 +164,8 @@ pub(crate) struct ProgramRequest<'a> {
     pub(crate) head: &'a [u8],
     pub(crate) body: Vec<u8>,
     pub(crate) peer: &'a Addresses,
+    /// User, where the path needs one.
+    pub(crate) user: Option<Box<[u8]>>,
 }
 
 impl Programs {
@@ -282,6 +284,7 @@ impl Programs {
             document_root: &self.document_root,
             body_len: (!request.body.is_empty()).then_some(request.body.len()),
             peer: request.peer,
+            user: request.user.as_deref(),
         };
         let mut command = Command::new(&file);
         command.env_clear().envs(environment(request.request, &facts));

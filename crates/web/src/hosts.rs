@@ -71,13 +71,20 @@ pub struct Hosted<S> {
     pub settings: Arc<Settings>,
     pub(crate) pages: Pages,
     pub(crate) listings: Listings,
+    /// First of its names; empty for the default host of the top level.
+    name: Box<str>,
 }
 
 impl<S> Hosted<S> {
     /// Serves `site`, which was made with the same settings.
     pub fn new(site: S, settings: Arc<Settings>) -> Self {
         let pages = Pages::new(&settings.content.fields_for(None));
-        Self { site, settings, pages, listings: Listings::default() }
+        Self { site, settings, pages, listings: Listings::default(), name: "".into() }
+    }
+
+    /// Returns the first of its names; empty for the default host of the top level.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 }
 
@@ -88,12 +95,15 @@ pub struct Hosts<S> {
     pub(crate) generation: u64,
     hosts: Vec<Arc<Hosted<S>>>,
     names: HashMap<HostName, usize>,
+    /// See [`Hosts::have_rules`].
+    have_rules: bool,
 }
 
 impl<S> Hosts<S> {
     /// Begins with the default host.
     pub fn new(default: Arc<Hosted<S>>) -> Self {
-        Self { generation: 0, hosts: vec![default], names: HashMap::new() }
+        let have_rules = default.settings.guard.is_some();
+        Self { generation: 0, hosts: vec![default], names: HashMap::new(), have_rules }
     }
 
     /// Makes the sites of a server: of the top level of its configuration, unless that names no directory and there are
@@ -111,9 +121,11 @@ impl<S> Hosts<S> {
         let count = hosts.len() + usize::from(has_default);
         let mut open = |names: &[HostName], content: &ContentArgs| {
             let settings = Arc::new(Settings::new(content)?);
-            Ok::<_, E>(Arc::new(Hosted::new(make(names, content, &settings, count)?, settings)))
+            let name = names.first().map_or_else(String::new, ToString::to_string).into();
+            Ok::<_, E>(Arc::new(Hosted { name, ..Hosted::new(make(names, content, &settings, count)?, settings) }))
         };
-        let mut all = Self { generation: 0, hosts: Vec::with_capacity(count), names: HashMap::new() };
+        let mut all =
+            Self { generation: 0, hosts: Vec::with_capacity(count), names: HashMap::new(), have_rules: false };
         if has_default {
             all.hosts.push(open(&[], top)?);
         }
@@ -121,6 +133,7 @@ impl<S> Hosts<S> {
             all.names.extend(names.iter().map(|name| (name.clone(), all.hosts.len())));
             all.hosts.push(open(names, content)?);
         }
+        all.have_rules = !all.names.is_empty() || all.hosts.iter().any(|host| host.settings.guard.is_some());
         Ok(all)
     }
 
@@ -147,15 +160,18 @@ impl<S> Hosts<S> {
         &self.hosts
     }
 
-    /// True if requests choose a host by its name.
+    /// True if a request has to be looked at before it is answered: it may be for one of several hosts, or need a user.
     #[inline]
-    pub(crate) fn has_names(&self) -> bool {
-        !self.names.is_empty()
+    pub(crate) fn have_rules(&self) -> bool {
+        self.have_rules
     }
 
     /// Returns the number of the host that a request is for. `head` starts with its request line.
     #[cold]
     pub(crate) fn select(&self, head: &[u8], request: &Request<'_>) -> usize {
+        if self.names.is_empty() {
+            return 0;
+        }
         let host = target_authority(head).or_else(|| request.values("host").next());
         host.and_then(|host| self.find(host)).unwrap_or(0)
     }

@@ -8,11 +8,14 @@
 
 mod access_log;
 mod answers;
+mod auth;
 mod cgi;
 pub mod codec;
 mod content;
 mod heads;
 mod hosts;
+mod http2;
+mod https;
 mod listing;
 mod media;
 mod metrics;
@@ -33,8 +36,10 @@ mod variants;
 mod virtual_hosts;
 mod waiting;
 pub mod workers;
+mod writer;
 
 pub use access_log::{AccessLogArgs, AccessLogFormat};
+pub use auth::{AuthArgs, AuthRule, Guard, PasswordFileError, Realm};
 pub use cgi::{CgiArgs, CgiError, CgiOptions, Programs, stop_programs};
 pub use content::{
     CacheControlRule, Content, ErrorPage, HeaderRule, IndexName, Pattern, Presentation, Redirect, RedirectTarget,
@@ -43,11 +48,12 @@ pub use content::{
 pub use file_cache::Lookup;
 pub use heads::{Encoding, Heads};
 pub use hosts::{HostArgs, HostName, Hosted, Hosts};
+pub use https::{Hsts, HttpsArgs, HttpsPort, HttpsRedirect, tls_dialect};
 pub use media::{Charset, MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
 pub use observer::Observer;
 pub use options::HttpOptions;
-pub use preparation::Preparations;
+pub use preparation::{Preparations, RepresentationKey};
 pub use server::{Conn, WebServer};
 pub use settings::{ContentArgs, ContentCodings, Settings, SettingsError};
 pub use site::{NotFound, Response, Route, Site};

@@ -9,10 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Now, Outbox, Peer, PeerAddress};
+use proto::{Now, Peer, PeerAddress};
 use service::{Departures, Histogram, LineWriter};
 use wire::http1::Request;
 
+pub(crate) use crate::access_log::LoggedNames;
 use crate::access_log::{AccessLog, AccessLogFormat, LoggedRequest, LoggedResponse};
 
 /// Limit of the text of records that wait for their responses to leave, per connection and in bytes. Those above it are
@@ -121,15 +122,32 @@ impl ObservedRequests {
         })
     }
 
+    /// Returns a recorder of the requests of one stream of this connection.
+    #[cold]
+    pub(crate) fn of_stream(&self) -> Box<Self> {
+        Box::new(Self {
+            observer: Arc::clone(&self.observer),
+            client: self.client.clone(),
+            arrived: None,
+            begun: None,
+            responses: Departures::default(),
+            text: Vec::new(),
+            written: 0,
+            logged: 0,
+            line: Vec::new(),
+        })
+    }
+
     /// Notes a request whose head has been read; `head` is the input that it begins.
-    pub(crate) fn begin(&mut self, request: &Request<'_>, head: &[u8], now: Now) {
+    pub(crate) fn begin(&mut self, request: &Request<'_>, head: &[u8], names: LoggedNames<'_>, now: Now) {
         let field = |name| request.values(name).next();
-        self.begin_record(first_line(head), [field("host"), field("referer"), field("user-agent")], now);
+        let fields = [field("host"), field("referer"), field("user-agent")];
+        self.begin_record(first_line(head), fields, names, now);
     }
 
     /// Notes a request that is refused before its head has been understood. `head` is empty where it is out of reach.
     pub(crate) fn begin_refused(&mut self, head: &[u8], now: Now) {
-        self.begin_record(first_line(head), [None; 3], now);
+        self.begin_record(first_line(head), [None; 3], LoggedNames::default(), now);
     }
 
     /// Forgets the request that was begun: it is read again later, and arrived when it did.
@@ -148,12 +166,19 @@ impl ObservedRequests {
         self.answered(answer);
     }
 
-    fn begin_record(&mut self, line: &[u8], [host, referer, user_agent]: [Option<&[u8]>; 3], now: Now) {
+    fn begin_record(
+        &mut self,
+        line: &[u8],
+        [host, referer, user_agent]: [Option<&[u8]>; 3],
+        names: LoggedNames<'_>,
+        now: Now,
+    ) {
         let arrived = self.arrived.unwrap_or(now.instant);
         let mut record = Record { arrived, len: 0, before_status: 0 };
         if let Some(log) = &self.observer.log {
             let received = now.unix.saturating_sub(now.instant.saturating_duration_since(arrived));
-            let request = LoggedRequest { client: &self.client, received, line, host, referer, user_agent };
+            let client = &self.client;
+            let request = LoggedRequest { client, names, received, line, host, referer, user_agent };
             let start = self.text.len();
             record.before_status = log.format.begin(&request, &mut self.text);
             record.len = self.text.len() - start;
@@ -180,8 +205,8 @@ impl ObservedRequests {
     }
 
     /// Records the responses that have left.
-    pub(crate) fn sent(&mut self, out: &Outbox, clock: fn() -> Now) {
-        self.responses.set_unsent(out.unsent_bytes());
+    pub(crate) fn sent(&mut self, unsent: u64, clock: fn() -> Now) {
+        self.responses.set_unsent(unsent);
         let mut now = None;
         while let Some((PendingResponse { record, answer }, _)) = self.responses.pop_sent() {
             let now = *now.get_or_insert_with(|| clock().instant);
@@ -197,6 +222,11 @@ impl ObservedRequests {
         if self.responses.is_empty() {
             self.trim();
         }
+    }
+
+    /// Notes that so many bytes will never be sent.
+    pub(crate) fn cancelled(&mut self, unsent: u64) {
+        self.responses.set_unsent(unsent);
     }
 
     /// Gives memory back that an idle connection does not need.

@@ -16,7 +16,7 @@ pub(crate) struct Pages(Vec<PreparedResponse>);
 impl Pages {
     /// Renders them with the configured fields of every response.
     pub(crate) fn new(fields: &[u8]) -> Self {
-        Self(Status::ALL.iter().map(|&status| page(status, fields)).collect())
+        Self(Status::ALL.iter().map(|&status| page(status, None, fields)).collect())
     }
 
     #[inline]
@@ -49,21 +49,21 @@ pub(crate) fn refusal() -> Vec<u8> {
 }
 
 /// Makes the page for a status, with configured fields.
-pub(crate) fn page(status: Status, fields: &[u8]) -> PreparedResponse {
-    let builder = builder(status);
+pub(crate) fn page(status: Status, challenge: Option<&str>, fields: &[u8]) -> PreparedResponse {
+    let builder = builder(status, challenge);
     if status.code() < 300 || status == Status::NotModified {
         return builder.lines(fields).body(b"");
     }
     with_html(status, builder, fields)
 }
 
-/// Begins a response with the fields that its status needs.
-pub(crate) fn builder(status: Status) -> ResponseBuilder {
+/// Begins a response with the fields that its status needs; a 401 has this challenge, or else the one for an admin token.
+pub(crate) fn builder(status: Status, challenge: Option<&str>) -> ResponseBuilder {
     let builder = PreparedResponse::builder(status);
     match status {
         Status::NoContent | Status::MethodNotAllowed => builder.field("Allow", ALLOW),
-        Status::Unauthorized => builder.field("WWW-Authenticate", "Bearer"),
-        Status::ServiceUnavailable => builder.field("Retry-After", RETRY_AFTER),
+        Status::Unauthorized => builder.field("WWW-Authenticate", challenge.unwrap_or("Bearer")),
+        Status::ServiceUnavailable | Status::TooManyRequests => builder.field("Retry-After", RETRY_AFTER),
         Status::Ok
         | Status::Created
         | Status::PartialContent

@@ -8,6 +8,9 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
 /// Directory of the resources that clients expect at fixed paths (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
+/// Beginning of the names of Apache's files of passwords and settings, which other servers never send either.
+const PASSWORDS: &[u8] = b".ht";
+
 /// Policy for names that begin with a dot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Dotfiles {
@@ -16,7 +19,7 @@ pub enum Dotfiles {
     WellKnown,
     /// None is served
     None,
-    /// All are served like other files
+    /// All are served like other files, but for .htpasswd and what else begins with .ht
     All,
 }
 
@@ -25,6 +28,7 @@ impl Dotfiles {
     pub fn serves(self, name: &[u8], is_top: bool) -> bool {
         match self {
             _ if !name.starts_with(b".") => true,
+            _ if name.starts_with(PASSWORDS) => false,
             Self::WellKnown => is_top && name == WELL_KNOWN,
             Self::None => false,
             Self::All => true,

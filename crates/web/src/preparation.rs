@@ -1,6 +1,6 @@
 //! Representations that are being made, and the requests that wait for them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use parking_lot::Mutex;
 use proto::{Outbox, Promise};
@@ -11,12 +11,19 @@ use crate::workers::Workers;
 /// Number of requests that wait for one representation; others get what there is.
 const WAITING_MAX: usize = 1024;
 
-/// Representations that are being made: each by one worker, however many requests want it.
-#[derive(Clone, Debug, Default)]
-pub struct Preparations(Arc<Mutex<HashMap<Key, Vec<Promise>>>>);
+/// Representations that are being made, or whatever else requests wait for: each by one worker, however many requests want
+/// it.
+#[derive(Clone, Debug)]
+pub struct Preparations<K = RepresentationKey>(Arc<Mutex<HashMap<K, Vec<Promise>>>>);
 
 /// Normal path and coding.
-type Key = (Vec<u8>, Coding);
+pub type RepresentationKey = (Vec<u8>, Coding);
+
+impl<K> Default for Preparations<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
 
 impl Preparations {
     /// Has `make` run by a worker, unless it runs already for this path and coding. A promise that `defer` makes is
@@ -29,8 +36,20 @@ impl Preparations {
         defer: impl FnOnce() -> Promise,
         make: impl FnOnce() + Send + 'static,
     ) -> bool {
+        self.prepare_on(Workers::shared(), (path.to_vec(), coding), defer, make)
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static> Preparations<K> {
+    /// Does the same with these workers, for any key.
+    pub(crate) fn prepare_on(
+        &self,
+        workers: &Workers,
+        key: K,
+        defer: impl FnOnce() -> Promise,
+        make: impl FnOnce() + Send + 'static,
+    ) -> bool {
         let mut running = self.0.lock();
-        let key = (path.to_vec(), coding);
         if let Some(waiting) = running.get_mut(&key) {
             let has_room = waiting.len() < WAITING_MAX;
             if has_room {
@@ -39,18 +58,18 @@ impl Preparations {
             return has_room;
         }
         // Its end is noted however it comes, also for a job that is never queued.
-        let ended = Ended { preparations: self.clone(), key: key.clone() };
-        running.insert(key, Vec::new());
+        let ended = Ended { preparations: Self(Arc::clone(&self.0)), key: key.clone() };
+        running.insert(key.clone(), Vec::new());
         let job = move || {
             let _ended = ended;
             make();
         };
         drop(running);
-        if Workers::shared().submit(job).is_err() {
+        if workers.submit(job).is_err() {
             return false;
         }
         let promise = defer();
-        match self.0.lock().get_mut(&(path.to_vec(), coding)) {
+        match self.0.lock().get_mut(&key) {
             Some(waiting) => waiting.push(promise),
             // It has been quick.
             None => promise.fulfil(Outbox::default()),
@@ -69,12 +88,12 @@ impl Preparations {
 }
 
 /// Lets the waiting requests go on when it is dropped.
-struct Ended {
-    preparations: Preparations,
-    key: Key,
+struct Ended<K: Eq + Hash> {
+    preparations: Preparations<K>,
+    key: K,
 }
 
-impl Drop for Ended {
+impl<K: Eq + Hash> Drop for Ended<K> {
     fn drop(&mut self) {
         let waiting = self.preparations.0.lock().remove(&self.key);
         waiting.into_iter().flatten().for_each(|promise| promise.fulfil(Outbox::default()));

@@ -7,6 +7,7 @@ use wire::http1::{
     Body, Connection, Method, Part, PreparedResponse, Refusal, Request, Status, Target, Version,
     coding::Coding,
     conditional::{self, Precondition},
+    response::ResponseBuilder,
 };
 
 use crate::{
@@ -17,18 +18,17 @@ use crate::{
     statistics::Tally,
     upload::{BodyError, DiscardedBody, JudgedBody, Pending, Upload, UploadRequest},
     waiting::Waiting,
+    writer::Writer,
 };
 
-/// Interim response that makes a client send the body that it holds back (RFC 9110, section 15.2.1).
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
 /// See the module's description.
-pub(crate) struct Responder<'a, S> {
+pub(crate) struct Responder<'a, S, W> {
     pub(crate) server: &'a WebServer<S>,
     /// Host of the request.
     pub(crate) host: &'a Hosted<S>,
     pub(crate) now: Now,
     pub(crate) out: &'a mut Outbox,
+    pub(crate) writer: &'a mut W,
     pub(crate) tally: Tally,
     /// Local redirects that have led to the request.
     pub(crate) redirects: u8,
@@ -72,8 +72,20 @@ impl<S: Site> From<Pause> for Next<S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waited {
     /// First lookup: the one that counts.
-    lookup: Lookup,
+    lookup: Option<Lookup>,
     times: u8,
+}
+
+impl Waited {
+    /// True if it has been for a representation.
+    pub(crate) fn has_lookup(&self) -> bool {
+        self.lookup.is_some()
+    }
+
+    /// Waiting once more, for something else than a representation.
+    pub(crate) fn once_more(before: Option<Self>) -> Self {
+        before.map_or(Self { lookup: None, times: 1 }, |waited| Self { times: waited.times + 1, ..waited })
+    }
 }
 
 /// Number of times that a request waits, then it takes what there is. Once is enough unless the file was loaded anew
@@ -103,7 +115,7 @@ impl<S: Site> Next<S> {
     }
 }
 
-impl<'a, S: Site> Responder<'a, S> {
+impl<'a, S: Site, W: Writer> Responder<'a, S, W> {
     #[inline(always)]
     pub(crate) fn new(
         server: &'a WebServer<S>,
@@ -111,8 +123,20 @@ impl<'a, S: Site> Responder<'a, S> {
         peer: Option<&'a Addresses>,
         now: Now,
         out: &'a mut Outbox,
+        writer: &'a mut W,
     ) -> Self {
-        Self { server, host, now, out, tally: Tally::default(), redirects: 0, peer, waited: None, can_prepare: true }
+        Self {
+            server,
+            host,
+            now,
+            out,
+            writer,
+            tally: Tally::default(),
+            redirects: 0,
+            peer,
+            waited: None,
+            can_prepare: true,
+        }
     }
 
     /// Answers a request whose body is empty, has arrived or is left unread, unless it is wanted and has to arrive first.
@@ -194,7 +218,7 @@ impl<'a, S: Site> Responder<'a, S> {
             return self.begin_program_upload(request, head);
         }
         // A client that waits for a 100 is told at once that its body is of no use.
-        if request.version == Version::Http11 && expects_continue(request) {
+        if request.version != Version::Http10 && expects_continue(request) {
             return self.answer_last(request, head);
         }
         match request.body {
@@ -271,7 +295,7 @@ impl<'a, S: Site> Responder<'a, S> {
 
     #[inline(always)]
     fn record_lookup(&mut self, lookup: Lookup) {
-        let lookup = self.waited.take().map_or(lookup, |waited| waited.lookup);
+        let lookup = self.waited.take().and_then(|waited| waited.lookup).unwrap_or(lookup);
         self.tally.lookup(lookup);
         self.host.site.on_lookup(lookup);
     }
@@ -296,7 +320,7 @@ impl<'a, S: Site> Responder<'a, S> {
         self.send_file(file, request, part, connection)
     }
 
-    fn may_prepare(&self) -> bool {
+    pub(crate) fn may_prepare(&self) -> bool {
         self.can_prepare && self.waited.is_none_or(|waited| waited.times < WAITS_MAX)
     }
 
@@ -304,7 +328,7 @@ impl<'a, S: Site> Responder<'a, S> {
     #[cold]
     fn prepare(&mut self, coding: Coding, lookup: Lookup, key: &[u8]) -> Option<Waited> {
         let Self { host, now, .. } = *self;
-        let before = self.waited.unwrap_or(Waited { lookup, times: 0 });
+        let before = self.waited.unwrap_or(Waited { lookup: Some(lookup), times: 0 });
         self.waited = Some(Waited { times: WAITS_MAX, ..before });
         let is_deferred = host.site.prepare(key, coding, now, || self.out.defer());
         is_deferred.then_some(Waited { times: before.times + 1, ..before })
@@ -336,7 +360,7 @@ impl<'a, S: Site> Responder<'a, S> {
 
     #[inline(always)]
     pub(crate) fn send_whole(&mut self, file: &S::File, connection: Connection) {
-        let bytes = self.host.site.push_ok(file, connection, self.now, self.out);
+        let bytes = self.writer.file(&self.host.site, file, connection, self.now, self.out);
         self.tally.response(Status::Ok, bytes);
         if self.server.observer.is_some() {
             self.tally.note_body(S::heads(file).size());
@@ -407,9 +431,9 @@ impl<'a, S: Site> Responder<'a, S> {
 
     /// Makes a client that waits for it send its body.
     fn send_continue(&mut self, request: &Request<'_>) {
-        if request.version == Version::Http11 && expects_continue(request) {
-            self.out.inline().extend_from_slice(CONTINUE);
-            self.tally.interim(CONTINUE.len() as u64);
+        if request.version != Version::Http10 && expects_continue(request) {
+            let bytes = self.writer.proceed(self.out);
+            self.tally.interim(bytes);
         }
     }
 
@@ -447,28 +471,43 @@ impl<'a, S: Site> Responder<'a, S> {
     /// Answers with the site's page for a status, or else with the built-in one. `path` is the request's, where it has one.
     #[cold]
     pub(crate) fn send_status(&mut self, status: Status, path: Option<&[u8]>, part: Part, connection: Connection) {
+        self.send_page(status, None, path, part, connection);
+    }
+
+    /// Does the same; a 401 has this challenge instead of the built-in one.
+    #[cold]
+    pub(crate) fn send_page(
+        &mut self,
+        status: Status,
+        challenge: Option<&str>,
+        path: Option<&[u8]>,
+        part: Part,
+        connection: Connection,
+    ) {
         let Self { host, now, .. } = *self;
         let content = &host.settings.content;
         if let Some(page) = content.error_page(status) {
             // One that is there in compressed form alone is none that everybody can read.
             let is_plain = |file: &S::File| S::heads(file).encoding().content_coding().is_none();
             let send = |found: Found<'_, S::File>| {
-                is_plain(found.file).then(|| self.send_error_page(status, found.file, part, connection))
+                let builder = page::builder(status, challenge);
+                is_plain(found.file).then(|| self.send_error_page(builder, found.file, part, connection))
             };
             if let Ok((Some(()), lookup)) = host.site.with_own_file(page, now, send) {
                 return self.record_lookup(lookup);
             }
         }
-        if path.is_some() && content.fields_depend_on_path() {
-            return self.send_prepared(&page::page(status, &content.fields_for(path)), part, connection);
+        if challenge.is_some() || path.is_some() && content.fields_depend_on_path() {
+            let page = page::page(status, challenge, &content.fields_for(path));
+            return self.send_prepared(&page, part, connection);
         }
         self.send_prepared(host.pages.get(status), part, connection);
     }
 
     /// Sends a file with the status of an error: without validators, and without the Cache-Control that it has as a file.
-    fn send_error_page(&mut self, status: Status, file: &S::File, part: Part, connection: Connection) {
+    fn send_error_page(&mut self, builder: ResponseBuilder, file: &S::File, part: Part, connection: Connection) {
         let heads = S::heads(file);
-        let head = page::builder(status)
+        let head = builder
             .field("Content-Type", heads.media_type())
             .field("Content-Length", heads.size().to_string())
             .lines(heads.fields())
@@ -481,8 +520,8 @@ impl<'a, S: Site> Responder<'a, S> {
     }
 
     pub(crate) fn send_prepared(&mut self, prepared: &PreparedResponse, part: Part, connection: Connection) {
-        let bytes = prepared.push(part, connection, self.now.unix, self.out.inline());
-        self.tally.response(prepared.status(), bytes as u64);
+        let bytes = self.writer.prepared(prepared, part, connection, self.now, self.out);
+        self.tally.response(prepared.status(), bytes);
         if part == Part::Whole {
             self.tally.note_body(prepared.body().len() as u64);
         }
@@ -504,11 +543,11 @@ pub(crate) fn with_query(location: &str, query: &[u8]) -> Vec<u8> {
 
 /// Returns what the client has asked for, by its version and its `Connection` field.
 #[inline(always)]
-fn requested_persistence(request: &Request<'_>) -> Connection {
+pub(crate) fn requested_persistence(request: &Request<'_>) -> Connection {
     match request.version {
         _ if !request.should_keep_alive => Connection::Close,
         Version::Http10 => Connection::KeepAlive,
-        Version::Http11 => Connection::Implied,
+        Version::Http11 | Version::Http2 => Connection::Implied,
     }
 }
 
@@ -522,6 +561,6 @@ pub(crate) fn flow_of(connection: Connection, is_sending: bool) -> Flow {
     }
 }
 
-fn expects_continue(request: &Request<'_>) -> bool {
+pub(crate) fn expects_continue(request: &Request<'_>) -> bool {
     request.values("expect").any(|value| value.eq_ignore_ascii_case(b"100-continue"))
 }

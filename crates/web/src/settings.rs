@@ -13,8 +13,8 @@ use clap::Args;
 use sys::beneath::Root;
 
 use crate::{
-    CacheControlRule, CgiError, Charset, Content, ErrorPage, HeaderRule, IndexName, MediaTypes, MimeFileError,
-    Redirect, Rewrite, SitePath, Symlinks,
+    AuthArgs, CacheControlRule, CgiError, Charset, Content, ErrorPage, Guard, HeaderRule, Hsts, IndexName, MediaTypes,
+    MimeFileError, PasswordFileError, Redirect, Rewrite, SitePath, Symlinks,
     cgi::{CgiArgs, Programs},
     listing,
     path::Dotfiles,
@@ -41,6 +41,9 @@ pub struct ContentArgs {
 
     #[command(flatten)]
     pub cgi: CgiArgs,
+
+    #[command(flatten)]
+    pub auth: AuthArgs,
 
     /// Policy for names that begin with a dot; what lies below a hidden one is hidden, too
     #[arg(long, value_name = "POLICY", value_enum, default_value = "well-known")]
@@ -76,6 +79,10 @@ pub struct ContentArgs {
     /// the later counts
     #[arg(long, value_name = "[GLOB=]NAME: VALUE")]
     pub header: Vec<HeaderRule>,
+
+    /// Have browsers come by https only (RFC 6797), on TLS addresses; VALUE is max-age=31536000 unless given
+    #[arg(long, value_name = "VALUE", num_args = 0..=1, require_equals = true, default_missing_value = "max-age=31536000")]
+    pub hsts: Option<Hsts>,
 
     /// Cache-Control of the files of a pattern, such as '/assets/*=max-age=31536000, immutable'; repeatable, the last that
     /// matches counts
@@ -142,6 +149,8 @@ pub struct Settings {
     /// True if directories without an index are listed.
     pub listing: bool,
     pub programs: Option<Programs>,
+    /// Rules about who may see what, where there are any.
+    pub guard: Option<Guard>,
     pub content: Content,
     pub codings: ContentCodings,
 }
@@ -174,6 +183,7 @@ impl Settings {
             content: Content::new(args)?,
             listing: args.listing == Some(true),
             programs,
+            guard: Guard::open(&args.auth, args.root())?,
             codings: ContentCodings { precompressed: args.precompressed, compress: args.compress },
         })
     }
@@ -186,7 +196,10 @@ impl Settings {
     /// True if an entry of the directory with this normal path is served.
     pub(crate) fn serves(&self, directory: &[u8], name: &[u8]) -> bool {
         let is_program = |programs: &Programs| programs.hides(&[directory, name].concat());
-        self.content.serves(name, directory == b"/") && !self.programs.as_ref().is_some_and(is_program)
+        let is_hidden = |guard: &Guard| guard.hides(&[directory, name].concat());
+        self.content.serves(name, directory == b"/")
+            && !self.programs.as_ref().is_some_and(is_program)
+            && !self.guard.as_ref().is_some_and(is_hidden)
     }
 }
 
@@ -197,6 +210,8 @@ pub enum SettingsError {
     MimeFile(#[from] MimeFileError),
     #[error(transparent)]
     Cgi(#[from] CgiError),
+    #[error(transparent)]
+    PasswordFile(#[from] PasswordFileError),
     #[error("{path} is hidden by --dotfiles")]
     Hidden { path: String },
     #[error("the fields of --header have {len} bytes together; at most {max} are allowed")]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::Args;
-use service::Cli;
+use service::{Cli, Endpoint, ServiceArgs};
 use sys::{
     beneath::{OpenError, Opened, Root},
     listen::Address,
@@ -16,7 +16,7 @@ use sys::{
 use wire::http1::Status;
 
 use crate::{
-    AccessLogArgs, Content, ContentArgs, IndexName, NotFound, Settings, Sources, VirtualHosts, path,
+    AccessLogArgs, Content, ContentArgs, HttpsArgs, IndexName, NotFound, Settings, Sources, VirtualHosts, path,
     variants::open_sources,
 };
 
@@ -40,6 +40,13 @@ pub struct TreeArgs {
 
     #[command(flatten)]
     pub access_log: AccessLogArgs,
+
+    #[command(flatten)]
+    pub https: HttpsArgs,
+
+    /// Speak HTTP/2 with clients that begin with it, and offer it by ALPN on TLS addresses
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = service::on_or_off, action = clap::ArgAction::Set)]
+    pub http2: bool,
 }
 
 impl TreeArgs {
@@ -60,7 +67,10 @@ impl TreeArgs {
     ///
     /// # Errors
     /// The message says what is wrong.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self, service: &ServiceArgs) -> Result<(), String> {
+        let is_plain = !service.listen.is_empty() || self.port.is_some() || self.https.tls.tls_listen.is_empty();
+        let has_hsts = self.content.hsts.is_some() || self.hosts.0.iter().any(|host| host.content.hsts.is_some());
+        self.https.check(is_plain, has_hsts)?;
         self.content.check()?;
         self.hosts.0.iter().try_for_each(|host| {
             let name = host.names.first().map_or_else(String::new, ToString::to_string);
@@ -70,12 +80,16 @@ impl TreeArgs {
 
     /// Returns the [`Cli::default_addresses`] of a server with these flags.
     pub fn default_addresses<C: Cli>(&self) -> Vec<String> {
-        vec![self.port.map_or_else(|| C::LISTEN.to_owned(), |port| format!("127.0.0.1:{port}"))]
+        match self.port {
+            Some(port) => vec![format!("127.0.0.1:{port}")],
+            None if self.https.tls.tls_listen.is_empty() => vec![C::LISTEN.to_owned()],
+            None => Vec::new(),
+        }
     }
 
     /// Returns the command that fetches a file from the server at `address`: the index where there is one, else the first
     /// file with a name that needs no quoting. Says what is missing for a GET of `/`.
-    pub fn example(&self, address: &Address) -> String {
+    pub fn example(&self, endpoint: &Endpoint) -> String {
         let is_plain = |name: &str| {
             !name.starts_with('.') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
         };
@@ -86,15 +100,15 @@ impl TreeArgs {
         let content = self.default_content();
         let has_index = content.index.iter().any(|name| is_served(name.as_str()));
         if has_index || content.listing == Some(true) {
-            return curl_command(address, "/");
+            return curl_command(endpoint, "/");
         }
         let index = self.default_content().index.first().map_or("index", IndexName::as_str);
         let mut names = names(self.root());
         names.sort_unstable();
         match names.iter().find(|name| is_plain(name) && is_served(name)) {
-            Some(name) => format!("{}  # no {index} here, so / is 404", curl_command(address, &format!("/{name}"))),
+            Some(name) => format!("{}  # no {index} here, so / is 404", curl_command(endpoint, &format!("/{name}"))),
             None => {
-                format!("{}  # 404 until there is an {index} in {}", curl_command(address, "/"), self.root().display())
+                format!("{}  # 404 until there is an {index} in {}", curl_command(endpoint, "/"), self.root().display())
             }
         }
     }
@@ -105,20 +119,24 @@ fn names(directory: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
-/// Returns the URL of `path` on the server at `address`, as seen from this machine; `None` for a unix socket.
-pub fn url(address: &Address, path: &str) -> Option<String> {
-    let Address::Tcp(mut address) = *address else { return None };
+/// Returns the URL of `path` on the server at `endpoint`, as seen from this machine; `None` for a unix socket.
+pub fn url(endpoint: &Endpoint, path: &str) -> Option<String> {
+    let Address::Tcp(mut address) = endpoint.address else { return None };
     if address.ip().is_unspecified() {
         address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
     }
-    Some(format!("http://{address}{path}"))
+    Some(format!("{}://{address}{path}", endpoint.scheme.unwrap_or("http")))
 }
 
-/// Returns a command line that fetches `path` from the server at `address`.
-pub fn curl_command(address: &Address, path: &str) -> String {
-    match (address, url(address, path)) {
-        (Address::Unix(socket), _) => format!("curl --unix-socket '{}' http://localhost{path}", socket.display()),
-        (Address::Tcp(_), url) => format!("curl {}", url.unwrap_or_default()),
+/// Returns a command line that fetches `path` from the server at `endpoint`. It does not ask who vouches for a certificate,
+/// which is for another name than the address.
+pub fn curl_command(endpoint: &Endpoint, path: &str) -> String {
+    let (insecure, scheme) = endpoint.scheme.map_or(("", "http"), |scheme| (" -k", scheme));
+    match (&endpoint.address, url(endpoint, path)) {
+        (Address::Unix(socket), _) => {
+            format!("curl{insecure} --unix-socket '{}' {scheme}://localhost{path}", socket.display())
+        }
+        (Address::Tcp(_), url) => format!("curl{insecure} {}", url.unwrap_or_default()),
     }
 }
 
@@ -131,6 +149,9 @@ pub fn open(root: &Root, key: &[u8], settings: &Settings) -> Result<(Vec<u8>, Op
     let normal = Content::file_of(key);
     if let Some(programs) = &settings.programs {
         programs.check(normal)?;
+    }
+    if settings.guard.as_ref().is_some_and(|guard| guard.hides(normal)) {
+        return Err(NotFound::MISSING);
     }
     let relative = normal.strip_prefix(b"/").unwrap_or(normal);
     if normal.ends_with(b"/") {
@@ -230,7 +251,7 @@ mod tests {
     fn the_example_fetches_a_file_that_is_there() {
         let directory = tempfile::tempdir().unwrap();
         let args = Flags::try_parse_from(["server", directory.path().to_str().unwrap()]).unwrap().tree;
-        let example = || args.example(&"127.0.0.1:80".parse().unwrap());
+        let example = || args.example(&"127.0.0.1:80".parse::<Address>().unwrap().into());
         assert!(
             example().starts_with("curl http://127.0.0.1:80/ ") && example().contains("index.html"),
             "{}",
@@ -248,13 +269,16 @@ mod tests {
 
     #[test]
     fn the_example_command_reaches_the_server() {
-        for (address, command) in [
-            ("127.0.0.1:80", "curl http://127.0.0.1:80/a"),
-            ("0.0.0.0:80", "curl http://127.0.0.1:80/a"),
-            ("[::]:80", "curl http://[::1]:80/a"),
-            ("unix:/run/x", "curl --unix-socket '/run/x' http://localhost/a"),
+        for (address, scheme, command) in [
+            ("127.0.0.1:80", None, "curl http://127.0.0.1:80/a"),
+            ("0.0.0.0:80", None, "curl http://127.0.0.1:80/a"),
+            ("[::]:80", None, "curl http://[::1]:80/a"),
+            ("unix:/run/x", None, "curl --unix-socket '/run/x' http://localhost/a"),
+            ("0.0.0.0:443", Some("https"), "curl -k https://127.0.0.1:443/a"),
+            ("unix:/run/x", Some("https"), "curl -k --unix-socket '/run/x' https://localhost/a"),
         ] {
-            assert_eq!(curl_command(&address.parse().unwrap(), "/a"), command);
+            let endpoint = Endpoint { address: address.parse().unwrap(), scheme };
+            assert_eq!(curl_command(&endpoint, "/a"), command);
         }
     }
 }

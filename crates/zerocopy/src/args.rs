@@ -31,16 +31,16 @@ pub struct ZerocopyArgs {
     pub pipe_size: ByteSize,
 
     /// A file leaves the cache this long after its last request
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = service::positive_duration)]
     pub idle_evict: Duration,
 
     /// Number of cached paths; 0 turns the cache off
-    #[arg(long, value_name = "N", default_value = "8192")]
+    #[arg(long, value_name = "N", default_value = "8192", value_parser = service::count::<usize>)]
     pub cache_entries: usize,
 
     /// Number of files and pipe ends that the cache keeps open; 0 turns the cache off
     /// [default: 4096, or what the limit of open files leaves beside connections]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = service::count::<u64>)]
     pub cache_descriptors: Option<u64>,
 
     /// Limit of the total size of mapped files
@@ -60,19 +60,12 @@ pub struct ZerocopyArgs {
     pub compressed_bytes: ByteSize,
 
     /// The body of a POST to /cache/add/ must arrive within this time
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = service::positive_duration)]
     pub upload_timeout: Duration,
 
     /// Token required for /cache/, unless the server listens on loopback alone
     #[arg(long, value_name = "TOKEN", hide_env_values = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub admin_token: Option<String>,
-}
-
-fn positive_duration(text: &str) -> Result<Duration, String> {
-    match service::duration(text)? {
-        Duration::ZERO => Err("must be more than 0".to_owned()),
-        duration => Ok(duration),
-    }
 }
 
 fn pipe_budget(text: &str) -> Result<ByteSize, String> {

@@ -4,9 +4,11 @@ use std::{collections::HashMap, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::{ArgMatches, Command, Parser};
-use service::{Cli, DescriptorDemand, Dimension, Host, HostProblem, ScratchPipes, ServiceArgs};
-use sys::{beneath::Root, listen::Address, registered::Region};
-use web::{ContentArgs, HostName, Hosts, HttpOptions, RequestMetrics, TreeArgs, VirtualHosts};
+use service::{
+    Cli, DescriptorDemand, Dimension, Endpoint, Host, HostProblem, ScratchPipes, ServiceArgs, TlsArgs, TlsDialect,
+};
+use sys::{beneath::Root, registered::Region};
+use web::{ContentArgs, HostName, Hosts, HttpOptions, RequestMetrics, TreeArgs, VirtualHosts, tls_dialect};
 use zerocopy::{
     Access, AccessRule, Cache, CacheMetrics, CachedSite, Strategy, StrategyChoice, ZerocopyArgs, ZerocopyServer,
     start_janitor,
@@ -35,7 +37,7 @@ impl Cli for Options {
     const LISTEN: &'static str = "127.0.0.1:8081";
 
     fn check(&self) -> Result<(), String> {
-        self.zerocopy.tree.check()
+        self.zerocopy.tree.check(&self.service)
     }
 
     fn service(&self) -> &ServiceArgs {
@@ -48,6 +50,10 @@ impl Cli for Options {
 
     fn default_addresses(&self) -> Vec<String> {
         self.zerocopy.tree.default_addresses::<Self>()
+    }
+
+    fn tls(&self) -> Option<(&TlsArgs, TlsDialect)> {
+        Some((&self.zerocopy.tree.https.tls, tls_dialect(self.zerocopy.tree.http2)))
     }
 
     fn descriptors(&self) -> DescriptorDemand {
@@ -93,10 +99,12 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     let admin = access.rule();
     let cache = Cache::new(open_root(args.tree.default_content())?, Arc::default(), options, registered);
     let mut sites = Sites { model: CachedSite::new(Arc::new(cache), access), caches: HashMap::new() };
-    let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::from_host(&host) };
+    let http2 = args.tree.http2;
+    let http = HttpOptions { upload_timeout: args.upload_timeout, http2, ..HttpOptions::from_host(&host) };
     let observer = args.tree.access_log.observer(&mut host)?;
     let server = ZerocopyServer::with_hosts(sites.open(&args.tree)?, http).with_observer(observer);
-    let server = Arc::new(server);
+    let redirect = args.tree.https.redirect(host.listen_front_ends());
+    let server = Arc::new(server.with_https_redirect(redirect.clone()));
     start_janitor(&server).context("cannot start a thread")?;
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     host.registry().register_collector(Box::new(CacheMetrics(Arc::clone(&server))));
@@ -111,10 +119,13 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
         Ok(())
     });
     host.at_once(web::stop_programs);
-    host.serve(server, |addresses| {
-        for address in addresses {
-            service::advise(format_args!("try: {}", args.tree.example(address)));
-            advise_about_page(address, admin);
+    host.serve_with_tls(server, |endpoints| {
+        if let Some(redirect) = redirect {
+            redirect.listens_on(endpoints);
+        }
+        for endpoint in endpoints {
+            service::advise(format_args!("try: {}", args.tree.example(endpoint)));
+            advise_about_page(endpoint, admin);
         }
         if admin == AccessRule::Closed {
             service::advise(format_args!("/cache/ is closed: not all addresses are loopback; --admin-token opens it"));
@@ -155,12 +166,12 @@ impl Sites {
 }
 
 /// Says where the live page is, and what it needs.
-fn advise_about_page(address: &Address, admin: AccessRule) {
-    let page = web::url(address, "/cache/webui/");
+fn advise_about_page(endpoint: &Endpoint, admin: AccessRule) {
+    let page = web::url(endpoint, "/cache/webui/");
     match (admin, page) {
         (AccessRule::Open, Some(page)) => service::advise(format_args!("try: open {page} in a browser")),
         (AccessRule::Open, None) => {
-            service::advise(format_args!("try: {}", web::curl_command(address, "/cache/stats")));
+            service::advise(format_args!("try: {}", web::curl_command(endpoint, "/cache/stats")));
         }
         (AccessRule::Token, Some(page)) => {
             service::advise(format_args!("try: open {page} in a browser; it asks for the admin token"));

@@ -18,8 +18,8 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("drivers", &["proto", "sys"]),
     // A layer between session and protocol, which knows neither driver nor HTTP.
     ("tls", &["proto", "sys"]),
-    // It answers metrics and health checks over HTTP.
-    ("service", &["drivers", "proto", "sys", "wire"]),
+    // It runs a protocol with TLS or without, and answers metrics and health checks over HTTP.
+    ("service", &["drivers", "proto", "sys", "tls", "wire"]),
     ("file-cache", &["service", "sys"]),
     // The front end of the servers that speak HTTP.
     ("web", &["file-cache", "proto", "service", "sys", "wire"]),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use results::{Role, Setup};
+use results::{Role, Setup, Workload};
 
 use crate::plan::{minutes::minutes, order, subjects::Subject, warm_up};
 
@@ -17,6 +17,16 @@ pub(crate) fn estimate(subject: &Subject, setup: &Setup) -> (usize, f64) {
 
 /// The same of one block, with slices of that length.
 pub(crate) fn block(subject: &Subject, setup: &Setup, slice_s: f64) -> (usize, f64) {
+    block_with(subject, setup, slice_s, |workload| warm_up::usual_s(setup, workload))
+}
+
+/// Seconds that the visits take if no load is steady before its warm-up is over.
+fn longest(subject: &Subject, setup: &Setup) -> f64 {
+    let (_, seconds) = block_with(subject, setup, setup.slice_s, |workload| warm_up::most_s(setup, workload));
+    seconds * f64::from(setup.blocks)
+}
+
+fn block_with(subject: &Subject, setup: &Setup, slice_s: f64, warm_up_s: impl Fn(&Workload) -> f64) -> (usize, f64) {
     let mut visits = 0;
     let mut seconds = 0.0;
     for (cell, workload) in
@@ -24,7 +34,7 @@ pub(crate) fn block(subject: &Subject, setup: &Setup, slice_s: f64) -> (usize, f
     {
         let preload_s = if cell.role == Role::Null { 0.0 } else { subject.preload_s(workload) };
         let blocks = if subject.preload_only_checks() { f64::from(setup.blocks) } else { 1.0 };
-        let load_s = subject.load_s(workload, slice_s, warm_up::usual_s(setup, workload));
+        let load_s = subject.load_s(workload, slice_s, warm_up_s(workload));
         visits += 1;
         seconds += load_s + VISIT_OVERHEAD_S + preload_s / blocks;
     }
@@ -60,9 +70,20 @@ pub(crate) fn lists(matrices: &[(&Subject, &Setup)]) -> String {
 
 /// Returns visits and time of all matrices in words, repeats of flagged visits apart.
 pub(crate) fn all<'a>(matrices: impl Iterator<Item = (&'a Subject, &'a Setup)>) -> String {
-    let estimates = matrices.map(|(subject, setup)| estimate(subject, setup));
-    let (visits, seconds) = estimates.fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    format!("{visits} visits, about {}", minutes(seconds))
+    let (visits, seconds, most) = matrices.fold((0, 0.0, 0.0), |sum, (subject, setup)| {
+        let (visits, seconds) = estimate(subject, setup);
+        (sum.0 + visits, sum.1 + seconds, sum.2 + longest(subject, setup))
+    });
+    format!("{visits} visits, {}", about(seconds, most))
+}
+
+/// Two times in words: loads that are not steady early take up to the second one.
+fn about(seconds: f64, most: f64) -> String {
+    let (usual, most) = (minutes(seconds), minutes(most));
+    if usual == most {
+        return format!("about {usual}");
+    }
+    format!("about {usual}, up to {most} if loads are slow to become steady")
 }
 
 /// Text of `--dry-run`: how the plans came about, and every visit in its order: the matrices take turns, block by block.
@@ -91,7 +112,7 @@ pub(crate) fn dry_run(matrices: &[(&Subject, &Setup)]) -> String {
 
 fn total(subject: &Subject, setup: &Setup) -> String {
     let (visits, seconds) = estimate(subject, setup);
-    format!("{visits} visits in {} blocks, about {}\n", setup.blocks, minutes(seconds))
+    format!("{visits} visits in {} blocks, {}\n", setup.blocks, about(seconds, longest(subject, setup)))
 }
 
 #[cfg(test)]
@@ -109,6 +130,10 @@ mod tests {
         assert_eq!(text.lines().count(), 6 * 2 + 1);
         assert!(text.contains("n/a: no reason") && text.contains("reference"));
         assert!(text.ends_with("33 visits in 3 blocks, about 1 min 14 s\n"), "{text}");
+        setup.max_warmup_s = Some(2.0);
+        let text = list(&subjects::SUBJECTS[0], &setup);
+        let time = "33 visits in 3 blocks, about 1 min 24 s, up to 2 min 04 s if loads are slow to become steady\n";
+        assert!(text.ends_with(time), "{text}");
     }
 
     #[test]

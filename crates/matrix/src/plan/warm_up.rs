@@ -66,6 +66,11 @@ pub(crate) fn usual_s(setup: &Setup, workload: &Workload) -> f64 {
     }
 }
 
+/// The longest that a visit warms up.
+pub(crate) fn most_s(setup: &Setup, workload: &Workload) -> f64 {
+    setup.max_warmup_s.filter(|_| !workload.is_load_sweep()).unwrap_or(setup.warmup_s)
+}
+
 /// Counts those that were not steady when their warm-up was over; `None` where that was a fixed time for all.
 pub(crate) fn unsettled<'a>(visits: impl Iterator<Item = &'a Measured>) -> Option<u32> {
     let outcomes = visits.filter_map(|measured| measured.warmup_steady);

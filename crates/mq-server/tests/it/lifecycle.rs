@@ -213,13 +213,16 @@ fn back_ends_are_listed_and_bad_usage_exits_with_2() {
 fn bad_values_are_refused_with_a_reason() {
     let world = World::new();
     for (args, why) in [
-        (["--request-timeout", "0s"], "--request-timeout must be more than 0"),
-        (["--stall-timeout", "0s"], "--stall-timeout must be more than 0"),
-        (["--pipe-size", "0"], "--pipe-size must be more than 0"),
-        (["--pipe-budget", "0"], "--pipe-budget must be more than 0"),
-        (["--buffer-size", "0"], "must be from 1 byte to 1 GiB"),
-        (["--buffer-size", "2GiB"], "must be from 1 byte to 1 GiB"),
+        (["--request-timeout", "0s"], "must be more than 0"),
+        (["--stall-timeout", "0s"], "must be more than 0"),
+        (["--pipe-size", "0"], "must be at least 1 byte"),
+        (["--pipe-budget", "0"], "must be at least 1 byte"),
+        (["--buffer-size", "0"], "must be at least 1 byte"),
+        (["--buffer-size", "2GiB"], "must be at most 1 GiB"),
+        (["--buffer-size", "1q"], "not a size, like 4096, 64KiB"),
+        (["--request-timeout", "1x"], "not a time, like 30, 500ms"),
         (["--max-waiting", "0"], "must be at least 1"),
+        (["--max-waiting", "x"], "not a whole number, like 4"),
     ] {
         let error = expect_failure(world.command(&args), 2);
         assert!(error.stderr.contains(why), "{args:?}: {error:?}");

@@ -235,3 +235,18 @@ fn each_printed_value_has_its_origin_and_no_secret_is_printed() {
     }
     assert!(!printed.contains("hush"), "{printed}");
 }
+
+#[test]
+fn an_argument_overrides_the_variable_that_excludes_it() {
+    // Some variable that there is.
+    let command = || crate::cli::command::<Flags>(|_| false).mut_arg("root", |arg| arg.env("PATH"));
+    let load = |arguments: &[&str]| {
+        let arguments = ["some-server"].iter().chain(arguments).map(OsString::from).collect();
+        let loaded: Loaded<Flags> = CommandLine::new(command(), arguments).load()?;
+        Ok::<_, LoadError>(loaded.program.content)
+    };
+    let content = load(&["dir"]).unwrap();
+    assert_eq!((content.directory.as_deref(), content.root), (Some("dir"), None));
+    assert_eq!(load(&[]).unwrap().root, std::env::var("PATH").ok());
+    assert!(matches!(load(&["dir", "--root", "other"]), Err(LoadError::Usage(_))), "two arguments are a contradiction");
+}

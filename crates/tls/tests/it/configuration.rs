@@ -3,6 +3,7 @@
 use std::{fs, sync::Arc};
 
 use proto::Limits;
+use rcgen::{CertificateParams, KeyPair as TestKey};
 use rustls::HandshakeKind;
 use tls::{Config, Settings};
 
@@ -29,6 +30,28 @@ fn an_error_names_the_file_that_is_wrong() {
     ] {
         let error = Config::load(settings).unwrap_err().to_string();
         assert!(error.contains(wanted), "{error}");
+    }
+}
+
+#[test]
+fn a_certificate_out_of_date_is_used_with_a_warning() {
+    let authority = Authority::new();
+    let dated = |from: (i32, u8), to: (i32, u8)| {
+        let pair = authority.issue("dated", &["localhost"]);
+        let key = TestKey::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(from.0, from.1, 1);
+        params.not_after = rcgen::date_time_ymd(to.0, to.1, 1);
+        fs::write(&pair.certificate, params.self_signed(&key).unwrap().pem()).unwrap();
+        fs::write(&pair.key, key.serialize_pem()).unwrap();
+        Config::load(Settings { pairs: vec![pair], ..Settings::default() }).unwrap().warnings()
+    };
+    assert_eq!(dated((2020, 1), (2999, 1)), Vec::<String>::new());
+    for ((from, to), wanted) in
+        [(((2020, 1), (2021, 1)), "dated.pem: the certificate expired "), (((2998, 1), (2999, 1)), "is valid only in ")]
+    {
+        let warnings = dated(from, to);
+        assert!(matches!(&warnings[..], [one] if one.contains(wanted) && one.contains(" days")), "{warnings:?}");
     }
 }
 

@@ -4,9 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use proto::{Limits, Now};
 use rustls::{AlertDescription, Error};
-use tls::{Config, Counts};
+use tls::{Config, Counts, Handshakes, Tls};
 
-use crate::harness::{Authority, HANDSHAKE_MAX, LARGE, Link, Pieces, Server, VERSIONS, layer};
+use crate::{
+    harness::{Authority, HANDSHAKE_MAX, LARGE, Link, Pieces, Server, VERSIONS, layer},
+    lines::Lines,
+};
 
 fn link_with(limits: Limits) -> Link {
     let authority = Authority::new();
@@ -86,7 +89,24 @@ fn plain_bytes_get_an_alert_and_are_counted() {
         server.flush(&mut sink, usize::MAX);
         assert_eq!((sink.first(), sink.len()), (Some(&21), 7), "an alert: {sink:?}");
         assert!(server.session.begin_lingering(server.now));
-        assert_eq!(counts(&server), Counts { failed: 1, plain: 1, ..Counts::default() });
+        assert_eq!(counts(&server), Counts { failed: 1, plain: 1, open: 1, ..Counts::default() });
+    }
+}
+
+#[test]
+fn text_on_a_tls_address_gets_an_answer_in_the_clear() {
+    let authority = Authority::new();
+    let config = Arc::new(Config::load(authority.settings()).unwrap());
+    let layer =
+        Tls::new(Arc::new(Lines::new()), config, Limits::default(), HANDSHAKE_MAX).with_answer_to_plain(b"speak TLS\n");
+    let layer = Arc::new(layer);
+    for (plain, answered) in
+        [("GET / HTTP/1.1\r\n\r\n", true), ("P", true), ("\0", false), ("\x16\x03\x01\x02\x00G", false)]
+    {
+        let (mut server, mut sink) = (Server::new(&layer, Limits::default()), Vec::new());
+        server.feed(plain.as_bytes());
+        server.flush(&mut sink, usize::MAX);
+        assert_eq!(sink == b"speak TLS\n", answered, "{plain:?}: {sink:?}");
     }
 }
 
@@ -132,7 +152,7 @@ fn garbage_in_a_handshake_is_an_alert_and_never_a_panic() {
         }));
         bytes.chunks(1 + round % 50).for_each(|piece| server.feed(piece));
         server.flush(&mut Vec::new(), usize::MAX);
-        assert_eq!(counts(&server).full, 0);
+        assert_eq!(counts(&server).tls13, Handshakes::default());
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Facts<'a> {
     /// Length of the body, if there is one.
     pub(super) body_len: Option<usize>,
     pub(super) peer: &'a Addresses,
+    /// User who was let in, where one is needed.
+    pub(super) user: Option<&'a [u8]>,
 }
 
 /// Addresses of a connection, as text.
@@ -83,6 +85,7 @@ pub(super) fn environment(request: &Request<'_>, facts: &Facts<'_>) -> Vec<(OsSt
     let protocol: &[u8] = match request.version {
         Version::Http10 => b"HTTP/1.0",
         Version::Http11 => b"HTTP/1.1",
+        Version::Http2 => b"HTTP/2.0",
     };
     let mut variables: Vec<(&str, Vec<u8>)> = vec![
         ("DOCUMENT_ROOT", facts.document_root.as_os_str().as_bytes().to_vec()),
@@ -105,6 +108,10 @@ pub(super) fn environment(request: &Request<'_>, facts: &Facts<'_>) -> Vec<(OsSt
     ];
     if !facts.path_info.is_empty() {
         variables.push(("PATH_TRANSLATED", [facts.document_root.as_os_str().as_bytes(), facts.path_info].concat()));
+    }
+    if let Some(user) = facts.user {
+        variables.push(("AUTH_TYPE", b"Basic".to_vec()));
+        variables.push(("REMOTE_USER", user.to_vec()));
     }
     if peer.is_secure {
         variables.push(("HTTPS", b"on".to_vec()));
@@ -164,6 +171,15 @@ mod tests {
     use super::*;
 
     fn variables(head: &str, path_info: &str, body_len: Option<usize>) -> HashMap<String, String> {
+        variables_for(head, path_info, body_len, None)
+    }
+
+    fn variables_for(
+        head: &str,
+        path_info: &str,
+        body_len: Option<usize>,
+        user: Option<&[u8]>,
+    ) -> HashMap<String, String> {
         let request = HeadParser::default().parse(head.as_bytes(), &HeadLimits::default());
         let request = request.unwrap().unwrap();
         let peer = Addresses {
@@ -182,6 +198,7 @@ mod tests {
             document_root: Path::new("/srv/www"),
             body_len,
             peer: &peer,
+            user,
         };
         let text = |text: OsString| text.into_string().unwrap();
         let environment = environment(&request, &facts);
@@ -233,6 +250,15 @@ mod tests {
         fields.sort();
         let fields: Vec<_> = fields.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(fields, ["HTTP_COOKIE=d=e; f=g", "HTTP_HOST=h", "HTTP_X_A=b, c"]);
+    }
+
+    #[test]
+    fn a_user_is_named_only_where_one_was_let_in() {
+        let head = "GET /cgi-bin/x HTTP/1.1\r\nHost: h\r\nAuthorization: Basic YTpi\r\n\r\n";
+        let got = variables_for(head, "", None, Some(b"ada"));
+        assert_eq!((&*got["REMOTE_USER"], &*got["AUTH_TYPE"]), ("ada", "Basic"));
+        let got = variables(head, "", None);
+        assert!(!got.contains_key("REMOTE_USER") && !got.contains_key("AUTH_TYPE"));
     }
 
     #[test]

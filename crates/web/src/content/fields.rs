@@ -3,6 +3,9 @@
 use std::str::FromStr;
 
 use super::Pattern;
+use crate::{Hsts, https::is_for_authorities};
+
+const HSTS: &str = "Strict-Transport-Security";
 
 /// Fields that the server itself decides on, and what to use instead of `--header` where there is something.
 const OWN_FIELDS: &[(&str, &str)] = &[
@@ -85,21 +88,26 @@ impl CacheControlRule {
 
 /// All rules of a site, in their order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct HeaderRules(Vec<HeaderRule>);
+pub(super) struct HeaderRules {
+    rules: Vec<HeaderRule>,
+    hsts: Option<Hsts>,
+}
 
 impl HeaderRules {
-    pub(super) fn new(rules: Vec<HeaderRule>) -> Self {
-        Self(rules)
+    pub(super) fn new(rules: Vec<HeaderRule>, hsts: Option<Hsts>) -> Self {
+        Self { rules, hsts }
     }
 
     /// Length of all fields together, in bytes.
     pub(super) fn len_max(&self) -> usize {
-        self.0.iter().map(|rule| rule.name.len() + rule.value.len() + ": \r\n".len()).sum()
+        let hsts = self.hsts.iter().map(|Hsts(value)| (HSTS.len(), value.len()));
+        let fields = self.rules.iter().map(|rule| (rule.name.len(), rule.value.len())).chain(hsts);
+        fields.map(|(name, value)| name + value + ": \r\n".len()).sum()
     }
 
     /// True if there is a rule for some paths only.
     pub(super) fn depends_on_path(&self) -> bool {
-        self.0.iter().any(|rule| rule.pattern.is_some())
+        self.hsts.is_some() || self.rules.iter().any(|rule| rule.pattern.is_some())
     }
 
     /// Returns the fields for a path as they are written in a head, or those for every response. Where two rules have
@@ -108,12 +116,18 @@ impl HeaderRules {
         let is_meant = |rule: &HeaderRule| {
             rule.pattern.as_ref().is_none_or(|pattern| path.is_some_and(|path| pattern.matches(path)))
         };
-        let meant: Vec<_> = self.0.iter().filter(|rule| is_meant(rule)).collect();
+        let meant: Vec<_> = self.rules.iter().filter(|rule| is_meant(rule)).collect();
         let mut lines = Vec::new();
         for (at, rule) in meant.iter().enumerate() {
             if !meant[at + 1..].iter().any(|later| later.name.eq_ignore_ascii_case(&rule.name)) {
                 lines.extend_from_slice(format!("{}: {}\r\n", rule.name, rule.value).as_bytes());
             }
+        }
+        // Nothing else is served over plain HTTP beside it, where the field must not be sent (RFC 6797, section 7.2).
+        if let Some(Hsts(value)) = self.hsts.as_ref().filter(|_| path.is_some_and(|path| !is_for_authorities(path)))
+            && !meant.iter().any(|rule| rule.name.eq_ignore_ascii_case(HSTS))
+        {
+            lines.extend_from_slice(format!("{HSTS}: {value}\r\n").as_bytes());
         }
         lines
     }
@@ -143,7 +157,7 @@ mod tests {
 
     fn lines(rules: &[&str], path: Option<&str>) -> String {
         let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-        String::from_utf8(HeaderRules::new(rules).lines_for(path.map(str::as_bytes))).unwrap()
+        String::from_utf8(HeaderRules::new(rules, None).lines_for(path.map(str::as_bytes))).unwrap()
     }
 
     #[test]
@@ -153,6 +167,16 @@ mod tests {
         assert_eq!(lines(&rules, None), "X-A: 1\r\n");
         assert_eq!(lines(&rules, Some("/fonts/a")), "X-A: 1\r\nAccess-Control-Allow-Origin: *\r\n");
         assert_eq!(lines(&rules, Some("/a.html")), "X-A: 1\r\nContent-Security-Policy: a 'b'; c=d:\r\n");
+    }
+
+    #[test]
+    fn hsts_is_for_what_is_not_served_in_the_clear() {
+        let rules = HeaderRules::new(Vec::new(), Some("max-age=5".parse().unwrap()));
+        assert_eq!(rules.lines_for(Some(b"/a")), b"Strict-Transport-Security: max-age=5\r\n");
+        assert!(rules.lines_for(Some(b"/.well-known/acme-challenge/x")).is_empty() && rules.lines_for(None).is_empty());
+        assert!(rules.depends_on_path() && rules.len_max() == 38);
+        let by_hand = HeaderRules::new(vec!["strict-transport-security: max-age=6".parse().unwrap()], rules.hsts);
+        assert_eq!(by_hand.lines_for(Some(b"/a")), b"strict-transport-security: max-age=6\r\n");
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Content {
             path::normalise_decoded(file.as_bytes(), dotfiles)
                 .map_err(|_| SettingsError::Hidden { path: file.to_string() })
         };
-        let headers = HeaderRules::new(args.header.clone());
+        let headers = HeaderRules::new(args.header.clone(), args.hsts.clone());
         if headers.len_max() > FIELDS_MAX {
             return Err(SettingsError::FieldsTooLong { len: headers.len_max(), max: FIELDS_MAX });
         }

@@ -5,6 +5,7 @@ mod content;
 mod paths;
 mod state;
 mod usage;
+mod users;
 
 use std::{path::Path, process::Command};
 

@@ -1,4 +1,5 @@
-//! HTTP/1.0 and HTTP/1.1 message heads and framing (RFC 9110, RFC 9112), on `httparse` and stricter than it.
+//! HTTP/1.0 and HTTP/1.1 message heads and framing (RFC 9110, RFC 9112): usual requests in one pass, the rest on
+//! `httparse` and stricter than it.
 
 mod authority;
 pub mod chunked;
@@ -11,6 +12,7 @@ pub mod request;
 pub mod response;
 mod scan;
 mod target;
+mod usual;
 
 pub use authority::target_authority;
 pub(crate) use request::is_token_byte;

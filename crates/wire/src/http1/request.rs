@@ -1,14 +1,14 @@
 //! Request heads: strict, incremental, without allocation.
 //!
-//! The usual path is `inline(always)`: a parsed request is a dozen words, and handing it from one function to the next
-//! through memory was a third of the time that reading a short head takes.
+//! The path of a usual request ([`super::usual`]) is `inline(always)`: a parsed request is a dozen words, and handing it
+//! from one function to the next through memory was a third of the time that reading a short head takes.
 
 use thiserror::Error;
 
-use super::{Status, Target, authority, coding::AcceptedCodings, scan::LineScan};
+use super::{Status, Target, authority, coding::AcceptedCodings, scan::LineScan, usual};
 
 /// Most fields of a request.
-const FIELDS_MAX: usize = 100;
+pub(super) const FIELDS_MAX: usize = 100;
 /// Fields of nearly every request; memory for more is only cleared when needed.
 const FIELDS_USUAL: usize = 16;
 
@@ -19,11 +19,13 @@ pub struct HeadLimits {
     pub line_bytes_max: usize,
     /// Longest head, with its empty line; at most `u32::MAX`.
     pub head_bytes_max: usize,
+    /// True for heads that have been made of HTTP/2's fields ([`crate::http2::RequestHead`]), and say so.
+    pub is_http2: bool,
 }
 
 impl Default for HeadLimits {
     fn default() -> Self {
-        Self { line_bytes_max: 8 * 1024, head_bytes_max: 32 * 1024 }
+        Self { line_bytes_max: 8 * 1024, head_bytes_max: 32 * 1024, is_http2: false }
     }
 }
 
@@ -70,11 +72,34 @@ pub enum Method {
     Unknown,
 }
 
+impl Method {
+    fn from_name(name: &[u8]) -> Self {
+        match name {
+            b"GET" => Self::Get,
+            b"HEAD" => Self::Head,
+            b"POST" => Self::Post,
+            b"PUT" => Self::Put,
+            b"DELETE" => Self::Delete,
+            b"CONNECT" => Self::Connect,
+            b"OPTIONS" => Self::Options,
+            b"TRACE" => Self::Trace,
+            b"PATCH" => Self::Patch,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// True for the name of a method that is not `Unknown`.
+    pub fn is_known(name: &[u8]) -> bool {
+        Self::from_name(name) != Self::Unknown
+    }
+}
+
 /// Version in which a request is answered; later minor versions count as 1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     Http10,
     Http11,
+    Http2,
 }
 
 /// Framing of the body behind the head.
@@ -169,6 +194,16 @@ impl HeadParser {
     /// The first rule that the bytes break. It does not depend on how they were torn.
     #[inline(always)]
     pub fn parse<'a>(&mut self, input: &'a [u8], limits: &HeadLimits) -> Result<Option<Request<'a>>, Refusal> {
+        if self.scan.is_at_start()
+            && let Some(request) = usual::parse(input, limits)
+        {
+            return Ok(Some(request));
+        }
+        self.parse_any(input, limits)
+    }
+
+    #[inline(never)]
+    fn parse_any<'a>(&mut self, input: &'a [u8], limits: &HeadLimits) -> Result<Option<Request<'a>>, Refusal> {
         // A TLS greeting on a plain port is recognised even if it has no line end.
         if self.scan.is_at_start() && input.first().is_some_and(|&byte| byte != b'\r' && !IN_TOKEN[byte as usize]) {
             return Err(Refusal::Malformed);
@@ -176,7 +211,7 @@ impl HeadParser {
         let mut request_line = None;
         if self.scan.is_in_first_line() {
             let Some((line, next)) = self.scan.next_line(input, limits)? else { return Ok(None) };
-            request_line = Some(RequestLine::parse(line)?);
+            request_line = Some(RequestLine::parse(line, limits)?);
             self.first_line = u32::try_from(next).unwrap_or(u32::MAX);
         }
         let head_len = loop {
@@ -189,7 +224,7 @@ impl HeadParser {
         let first_line = self.first_line as usize;
         let request_line = match request_line {
             Some(request_line) => request_line,
-            None => RequestLine::parse(&input[..first_line - 2])?,
+            None => RequestLine::parse(&input[..first_line - 2], limits)?,
         };
         *self = Self::default();
         request_line.with_fields(&input[first_line..head_len], head_len).map(Some)
@@ -197,18 +232,17 @@ impl HeadParser {
 }
 
 #[derive(Clone, Copy)]
-struct RequestLine<'a> {
-    method: Method,
-    target: Target<'a>,
-    version: Version,
+pub(super) struct RequestLine<'a> {
+    pub(super) method: Method,
+    pub(super) target: Target<'a>,
+    pub(super) version: Version,
 }
 
 impl<'a> RequestLine<'a> {
-    #[inline(always)]
-    fn parse(line: &'a [u8]) -> Result<Self, Refusal> {
+    fn parse(line: &'a [u8], limits: &HeadLimits) -> Result<Self, Refusal> {
         let (rest, version) = match line.strip_suffix(b" HTTP/1.1") {
             Some(rest) => (rest, Version::Http11),
-            None => split_version(line)?,
+            None => split_version(line, limits)?,
         };
         let (method, target) = match rest.strip_prefix(b"GET ") {
             Some(target) => (Method::Get, target),
@@ -217,7 +251,6 @@ impl<'a> RequestLine<'a> {
         Ok(Self { method, target: Target::parse(target, method)?, version })
     }
 
-    #[inline(always)]
     fn with_fields(self, fields: &'a [u8], head_len: usize) -> Result<Request<'a>, Refusal> {
         let mut usual = [httparse::EMPTY_HEADER; FIELDS_USUAL];
         match httparse::parse_headers(fields, &mut usual) {
@@ -238,13 +271,18 @@ impl<'a> RequestLine<'a> {
         }
     }
 
-    #[inline(always)]
     fn judge(self, parsed: &[httparse::Header<'_>], fields: &'a [u8], head_len: usize) -> Result<Request<'a>, Refusal> {
         let mut seen = Seen::default();
         for field in parsed {
             seen.field(field.name.as_bytes(), field.value)?;
         }
-        if seen.host == Host::Missing && self.version == Version::Http11 {
+        self.with_seen(&seen, fields, head_len)
+    }
+
+    /// Makes a request of its parts. `fields` ends with the empty line.
+    #[inline(always)]
+    pub(super) fn with_seen(self, seen: &Seen, fields: &'a [u8], head_len: usize) -> Result<Request<'a>, Refusal> {
+        if seen.host == Host::Missing && self.version != Version::Http10 {
             return Err(Refusal::Malformed);
         }
         Ok(Request {
@@ -252,7 +290,7 @@ impl<'a> RequestLine<'a> {
             target: self.target,
             version: self.version,
             body: seen.body(self.version)?,
-            should_keep_alive: !seen.has_close && (self.version == Version::Http11 || seen.has_keep_alive),
+            should_keep_alive: !seen.has_close && (self.version != Version::Http10 || seen.has_keep_alive),
             is_conditional: seen.is_conditional,
             has_range: seen.has_range,
             head_len,
@@ -263,7 +301,7 @@ impl<'a> RequestLine<'a> {
 
 /// The fields about framing, persistence, conditions and ranges.
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     host: Host,
     content_length: Option<u64>,
     coding: Coding,
@@ -306,7 +344,7 @@ impl Coding {
 impl Seen {
     /// Notes a field. Length and first letter rule nearly every field out before a comparison.
     #[inline(always)]
-    fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Refusal> {
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Refusal> {
         match (name.len(), name.first().map_or(0, |first| first | 0x20)) {
             (4, b'h') if name.eq_ignore_ascii_case(b"host") => {
                 // Exactly one, and a valid one (RFC 9112, section 3.2).
@@ -371,7 +409,7 @@ fn parse_length(value: &[u8]) -> Option<u64> {
 }
 
 /// Bytes of a token (RFC 9110, section 5.6.2).
-const IN_TOKEN: [bool; 256] = byte_set(b"!#$%&'*+-.^_`|~");
+pub(super) const IN_TOKEN: [bool; 256] = byte_set(b"!#$%&'*+-.^_`|~");
 
 /// True for the bytes of a token: of methods and of the names of fields.
 pub(crate) fn is_token_byte(byte: u8) -> bool {
@@ -397,9 +435,10 @@ pub(super) const fn byte_set(others: &[u8]) -> [bool; 256] {
 /// Splits any version but the usual ` HTTP/1.1` off a request line. A line without a version is HTTP/0.9, which is
 /// refused.
 #[cold]
-fn split_version(line: &[u8]) -> Result<(&[u8], Version), Refusal> {
+fn split_version<'a>(line: &'a [u8], limits: &HeadLimits) -> Result<(&'a [u8], Version), Refusal> {
     let blank = memchr::memrchr(b' ', line).ok_or(Refusal::Malformed)?;
     let version = match &line[blank + 1..] {
+        b"HTTP/2.0" if limits.is_http2 => Version::Http2,
         b"HTTP/1.0" => Version::Http10,
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'0'..=b'9'] => Version::Http11,
         [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => return Err(Refusal::UnsupportedVersion),
@@ -412,17 +451,8 @@ fn split_version(line: &[u8]) -> Result<(&[u8], Version), Refusal> {
 fn split_method(rest: &[u8]) -> Result<(Method, &[u8]), Refusal> {
     let blank = memchr::memchr(b' ', rest).ok_or(Refusal::Malformed)?;
     let method = match &rest[..blank] {
-        b"GET" => Method::Get,
-        b"HEAD" => Method::Head,
-        b"POST" => Method::Post,
-        b"PUT" => Method::Put,
-        b"DELETE" => Method::Delete,
-        b"CONNECT" => Method::Connect,
-        b"OPTIONS" => Method::Options,
-        b"TRACE" => Method::Trace,
-        b"PATCH" => Method::Patch,
         [] => return Err(Refusal::Malformed),
-        other if other.iter().all(|&byte| IN_TOKEN[byte as usize]) => Method::Unknown,
+        name if name.iter().all(|&byte| IN_TOKEN[byte as usize]) => Method::from_name(name),
         _ => return Err(Refusal::Malformed),
     };
     Ok((method, &rest[blank + 1..]))

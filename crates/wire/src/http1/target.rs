@@ -41,6 +41,26 @@ const CLASS: [u8; 256] = {
 };
 
 impl<'a> Target<'a> {
+    /// Splits a target in origin form off a request line: it ends where a byte comes that none can have.
+    #[inline(always)]
+    pub(super) fn split_off(line: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (mut seen, mut len) = (0, 0);
+        loop {
+            match CLASS[usize::from(*line.get(len)?)] {
+                BAD => break,
+                class => seen |= class,
+            }
+            len += 1;
+        }
+        let (raw, behind) = line.split_at(len);
+        let target = match raw.first() {
+            Some(b'/') if seen == 0 => Target::Path { path: raw, query: None, is_encoded: false },
+            Some(b'/') => Self::split(raw),
+            _ => return None,
+        };
+        Some((target, behind))
+    }
+
     #[inline(always)]
     pub(super) fn parse(raw: &'a [u8], method: Method) -> Result<Self, Refusal> {
         let seen = raw.iter().fold(0, |seen, &byte| seen | CLASS[byte as usize]);

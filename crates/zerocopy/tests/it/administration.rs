@@ -393,3 +393,32 @@ fn administration_and_readers_do_not_disturb_each_other() {
         })
     });
 }
+
+#[test]
+fn administration_and_uploads_need_the_user_too() {
+    let (site, outer) = (Site::new(&[100]), tempfile::tempdir().unwrap());
+    let users = outer.path().join("users");
+    // ada, with the password `secret`.
+    std::fs::write(&users, "ada:$5$rounds=1000$saltsalt$eKLZU9t9OoPWrqOQsoTIKG0aYkZ5rGOoOQhiIvoSWX2\n").unwrap();
+    let setup = Setup { strategies: &["auto"], ..ALL };
+    setup.for_each_combination(|combination| {
+        let mut command = setup.command(combination, site.path());
+        command.args(["--admin-token", "t", "--basic-auth"]).arg(&users);
+        let mut server = Server::start_command(command, 1)?;
+        let (user, token) = ("Authorization: Basic YWRhOnNlY3JldA==\r\n", "X-Admin-Token: t\r\n");
+        for fields in ["", token] {
+            for (method, path) in [("GET", "/cache/stats"), ("POST", "/cache/add/new"), ("DELETE", "/cache/reset/")] {
+                let got = ask(&server, method, path, fields, "body")?;
+                let challenge = got.field("www-authenticate").unwrap_or_default().to_owned();
+                ensure!(got.status == 401 && challenge.starts_with("Basic "), "{method} {path}: {got:?}");
+            }
+        }
+        let both = [user, token].concat();
+        ensure!(ask(&server, "GET", "/new", user, "")?.status == 404, "nothing was added");
+        ensure!(ask(&server, "POST", "/cache/add/new", user, "body")?.status == 401, "the token is needed as well");
+        ensure!(ask(&server, "POST", "/cache/add/new", &both, "body")?.status == 201);
+        ensure!(ask(&server, "GET", "/new", user, "")?.body == b"body");
+        ensure!(ask(&server, "GET", "/new", "", "")?.status == 401, "also once it is cached");
+        server.drain()
+    });
+}

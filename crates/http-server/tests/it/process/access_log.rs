@@ -192,3 +192,33 @@ fn a_dash_is_standard_error() {
     let line = stderr.lines().find(|line| line.starts_with("127.0.0.1 - - [")).expect(&stderr);
     assert!(line.ends_with("] \"GET /content HTTP/1.1\" 200 3"), "{line}");
 }
+
+#[test]
+fn a_record_names_the_user_who_was_let_in() {
+    let (content, logs) = (content(100), tempfile::tempdir().unwrap());
+    // ada, with the password `secret`.
+    std::fs::write(
+        logs.path().join("users"),
+        "ada:$5$rounds=1000$saltsalt$eKLZU9t9OoPWrqOQsoTIKG0aYkZ5rGOoOQhiIvoSWX2\n",
+    )
+    .unwrap();
+    let users = logs.path().join("users");
+    JSON.for_each_driver(|driver| {
+        let path = logs.path().join(format!("{driver}.users.log"));
+        let mut command = JSON.command(driver, content.dir());
+        command.arg("--access-log").arg(&path).arg("--basic-auth").arg(&users);
+        let mut server = Server::start_command(command, 1)?;
+        let mut client = Http::connect(server.address())?;
+        let ask = |pair: &str| format!("GET /content HTTP/1.1\r\nHost: h\r\nAuthorization: Basic {pair}\r\n\r\n");
+        for (pair, status) in [("YWRhOnNlY3JldA==", 200), ("YWRhOnNlY3JldAo=", 401), ("YWRhOnNlY3JldA==", 200)] {
+            ensure!(client.ask(&ask(pair))?.status == status);
+        }
+        drop(client);
+        server.drain()?;
+        let records = records(&path)?;
+        let said: Vec<_> = records.iter().map(|record| (&record["status"], &record["user"])).collect();
+        let (ada, nobody) = (Value::from("ada"), Value::Null);
+        ensure!(said == [(&200.into(), &ada), (&401.into(), &nobody), (&200.into(), &ada)], "{records:?}");
+        Ok(())
+    });
+}

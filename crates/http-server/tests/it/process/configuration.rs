@@ -214,3 +214,38 @@ fn an_invalid_file_leaves_the_old_configuration() {
     assert_eq!(client.get("/").unwrap().body, b"b");
     assert!(server.stop().unwrap().success(), "{}", server.stderr());
 }
+
+#[test]
+fn users_are_those_of_the_last_good_reload() {
+    let tree = sites();
+    // Both with the password `secret`.
+    let [ada, bob] = ["ada", "bob"]
+        .map(|name| format!("{name}:$5$rounds=1000$saltsalt$eKLZU9t9OoPWrqOQsoTIKG0aYkZ5rGOoOQhiIvoSWX2\n"));
+    PLAIN.for_each_driver(|driver| {
+        let users = tree.path().join(format!("{driver}.users"));
+        fs::write(&users, &ada)?;
+        let text = format!(
+            "root = \"@/a\"\n[[host]]\nnames = [\"b.org\"]\nroot = \"@/b\"\nbasic-auth = [\"{}\", \"/open/*=off\"]",
+            users.display()
+        );
+        let config = write(tree.path(), &format!("{driver}.users.toml"), &text);
+        let mut server = start(driver, &config)?;
+        let mut client = Http::connect(server.address())?;
+        let mut ask = |host: &str, pair: &str| {
+            let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nAuthorization: Basic {pair}\r\n\r\n");
+            anyhow::Ok(client.ask(&request)?.status)
+        };
+        let (as_ada, as_bob) = ("YWRhOnNlY3JldA==", "Ym9iOnNlY3JldA==");
+        ensure!((ask("a.org", "")?, ask("b.org", as_ada)?, ask("b.org", as_bob)?) == (200, 200, 401));
+        fs::write(&users, &bob)?;
+        server.process().hang_up()?;
+        eventually("bob is let in", || Ok(ask("b.org", as_bob)? == 200))?;
+        ensure!((ask("a.org", "")?, ask("b.org", as_ada)?) == (200, 401), "ada is not, though she was remembered");
+        fs::write(&users, "bob:plain")?;
+        server.process().hang_up()?;
+        eventually("the log says why", || Ok(server.stderr().contains("users:1: user \"bob\"")))?;
+        ensure!((ask("b.org", as_bob)?, ask("b.org", as_ada)?) == (200, 401), "what was, stays");
+        ensure!(server.stop()?.success());
+        Ok(())
+    });
+}

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: HeadLimits = HeadLimits { line_bytes_max: 200, head_bytes_max: 1000 };
+const LIMITS: HeadLimits = HeadLimits { line_bytes_max: 200, head_bytes_max: 1000, is_http2: false };
 
 /// Result of a parse, with everything borrowed made owned.
 #[derive(Debug, PartialEq)]
@@ -63,6 +63,7 @@ proptest! {
     fn the_result_does_not_depend_on_fragmentation(input in pieces(), cuts in proptest::collection::vec(1..60_usize, 0..40)) {
         prop_assert_eq!(parse_torn(&input, cuts.into_iter()), parse(&input));
         prop_assert_eq!(parse_torn(&input, std::iter::repeat(1)), parse(&input));
+        check_usual(&input);
     }
 
     /// Bytes behind a head do not change its result.
@@ -232,4 +233,43 @@ fn only_whole_empty_lines_are_skipped() {
     let mut parser = HeadParser::default();
     assert!(parser.parse(b"\r", &LIMITS).unwrap().is_none());
     assert!(!parser.is_mid_request(), "it may be skipped yet");
+}
+
+const USUAL: &str = "GET /a%20b?c HTTP/1.1\r\nHost: h.example:80\r\nUser-Agent:\t Mozilla/5.0 (X11; \u{fc}) \r\n\
+    Accept-Encoding: br,\tgzip\r\nConnection: close\r\nRange: bytes=0-1\r\nIf-Match: *\r\nX:\r\n\r\n";
+
+/// Asks both parsers: what the one for usual requests takes, the other takes as the same request. Returns true if it was
+/// taken.
+fn check_usual(input: &[u8]) -> bool {
+    [LIMITS, HeadLimits::default()].iter().fold(false, |taken, limits| {
+        let Some(request) = usual::parse(input, limits) else { return taken };
+        let any = HeadParser::default().parse_any(input, limits).expect("a usual head is valid").expect("and whole");
+        assert_eq!(format!("{request:?}"), format!("{any:?}"), "{}", input.escape_ascii());
+        true
+    })
+}
+
+#[test]
+fn usual_heads_are_read_in_one_pass() {
+    assert!(check_usual(USUAL.as_bytes()));
+    assert!(check_usual(&[USUAL, "behind"].concat().into_bytes()));
+    assert!(!check_usual(&USUAL.as_bytes()[..USUAL.len() - 1]), "torn");
+    let fields = |n: usize| format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "a:\r\n".repeat(n - 1));
+    assert!(check_usual(fields(FIELDS_MAX).as_bytes()));
+    assert!(!check_usual(fields(FIELDS_MAX + 1).as_bytes()));
+}
+
+#[test]
+fn a_head_changed_in_one_byte_means_the_same_to_both_parsers() {
+    let usual = USUAL.as_bytes();
+    let mut taken = 0;
+    for at in 0..usual.len() {
+        for byte in 0..=u8::MAX {
+            let (before, behind) = (&usual[..at], &usual[at..]);
+            taken += usize::from(check_usual(&[before, &[byte], &behind[1..]].concat()));
+            taken += usize::from(check_usual(&[before, &[byte], behind].concat()));
+        }
+        check_usual(&[&usual[..at], &usual[at + 1..]].concat());
+    }
+    assert!(taken > 20_000, "{taken}");
 }
