@@ -10,6 +10,7 @@ mod check;
 mod client;
 mod content;
 pub mod http;
+pub mod http2;
 pub mod in_memory;
 mod process;
 mod programs;
