@@ -32,10 +32,8 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
         is_redirected: bool,
         observed: Option<&mut Box<ObservedRequests>>,
     ) -> Next<S> {
-        let admission = match is_redirected {
-            true => Admission::Answered(self.handle_plain_request(request, head, unread)),
-            false => self.admit(request, unread),
-        };
+        let redirected = if is_redirected { self.redirect_to_https(request, head, unread) } else { None };
+        let admission = redirected.map_or_else(|| self.admit(request, unread), Admission::Answered);
         if let Some(observed) = observed {
             let user = if let Admission::Granted(user) = &admission { user.as_deref() } else { None };
             let names = LoggedNames { user, virtual_host: self.host.name() };
