@@ -35,10 +35,13 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
         checks: Checks,
         observed: Option<&mut Box<ObservedRequests>>,
     ) -> Next<S> {
-        let admission = match (self.check_rate(checks.client), checks.is_redirected) {
-            (Err(wait), _) => Admission::Answered(self.refuse_for_now(request, unread, wait)),
-            (Ok(()), true) => Admission::Answered(self.handle_plain_request(request, head, unread)),
-            (Ok(()), false) => self.admit(request, unread),
+        let admission = match self.check_rate(checks.client) {
+            Err(wait) => Admission::Answered(self.refuse_for_now(request, unread, wait)),
+            Ok(()) => {
+                let redirected =
+                    if checks.is_redirected { self.redirect_to_https(request, head, unread) } else { None };
+                redirected.map_or_else(|| self.admit(request, unread), Admission::Answered)
+            }
         };
         if let Some(observed) = observed {
             let user = if let Admission::Granted(user) = &admission { user.as_deref() } else { None };
