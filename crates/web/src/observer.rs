@@ -118,7 +118,7 @@ impl PendingResponse {
         let Answer { status, coding, .. } = self.answer;
         let body_bytes = bytes.saturating_sub(self.answer.bytes - self.answer.body_bytes);
         let is_complete = bytes == self.answer.bytes;
-        let first_byte = self.first_byte.or((bytes > 0).then_some(duration));
+        let first_byte = self.first_byte.or_else(|| (bytes > 0).then_some(duration));
         LoggedResponse { status, bytes, body_bytes, coding, first_byte, duration, is_complete }
     }
 }

@@ -87,9 +87,9 @@ fn a_check_of_the_configuration_finds_what_the_start_would_miss() {
         (["--snapshot", "/nonexistent/dir/keys"], "--snapshot: cannot open /nonexistent/dir"),
         (["--events", "/nonexistent/log"], "--events: cannot open /nonexistent"),
     ] {
-        let mut command = std::process::Command::new(EXE);
+        let mut command = Command::new(EXE);
         command.arg("--check-config").args(flags);
-        let said = testkit::expect_failure(command, 2).stderr;
+        let said = expect_failure(command, 2).stderr;
         assert!(said.contains(why), "{said}");
     }
 }
