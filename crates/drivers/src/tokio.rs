@@ -237,7 +237,7 @@ impl<P: Protocol> Connection<'_, P> {
     fn move_bytes(&mut self, tally: &mut Tally, cx: &mut Context<'_>) -> io::Result<bool> {
         let read = self.read(tally, cx)?;
         let wrote = self.write(tally, cx)?;
-        let resumes = self.session.wants_turn(wrote);
+        let resumes = self.session.wants_turn(self.protocol, wrote);
         if resumes {
             if P::STREAMS {
                 SCRATCH.with_borrow_mut(|Scratch { buffers, .. }| self.session.outbox().borrow_buffer(buffers));

@@ -5,7 +5,7 @@ use std::{process::ExitCode, sync::Arc};
 use clap::{ArgMatches, Command, Parser};
 use http_server::{HttpArgs, HttpOptions, HttpServer, RequestMetrics};
 use service::{Cli, DescriptorDemand, Host, HostProblem, ServiceArgs, TlsArgs, TlsDialect};
-use web::{TLS_DIALECT, VirtualHosts};
+use web::{VirtualHosts, tls_dialect};
 
 const EXAMPLES: &str = "Examples:
   http-server                                            this directory on 127.0.0.1:8080
@@ -42,7 +42,7 @@ impl Cli for Options {
     }
 
     fn tls(&self) -> Option<(&TlsArgs, TlsDialect)> {
-        Some((&self.http.tree.https.tls, TLS_DIALECT))
+        Some((&self.http.tree.https.tls, tls_dialect(self.http.tree.http2)))
     }
 
     fn descriptors(&self) -> DescriptorDemand {
@@ -72,7 +72,8 @@ fn main() -> ExitCode {
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
     let descriptors = host.cache_descriptors();
     let observer = http.tree.access_log.observer(&mut host)?;
-    let server = HttpServer::with_hosts(http.open_hosts(descriptors)?, HttpOptions::from_host(&host));
+    let options = HttpOptions { http2: http.tree.http2, ..HttpOptions::from_host(&host) };
+    let server = HttpServer::with_hosts(http.open_hosts(descriptors)?, options);
     let redirect = http.tree.https.redirect(host.listen_front_ends());
     let server = Arc::new(server.with_observer(observer).with_https_redirect(redirect.clone()));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alarm;
 mod batch;
 mod buffer_pool;
 mod deferred;
@@ -20,6 +21,7 @@ mod segment;
 mod session;
 mod stall;
 
+pub use alarm::Alarm;
 pub use batch::{BatchInput, run_batch};
 pub use buffer_pool::BufferPool;
 pub use deferred::{Broken, DeferredReply, Promise};

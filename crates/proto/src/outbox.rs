@@ -12,6 +12,7 @@ use crate::{
 };
 
 mod buffers;
+mod moving;
 mod promises;
 
 /// Bodies at or below this size are copied next to their header instead of being queued.

@@ -69,6 +69,16 @@ impl MappedRegion {
         self.of.bytes.slice(self.range.clone())
     }
 
+    /// Returns a part of it.
+    ///
+    /// # Panics
+    /// If it is not that long.
+    pub(crate) fn slice(&self, part: Range<usize>) -> Self {
+        assert!(part.end <= self.range.len(), "sliced past the end");
+        let start = self.range.start;
+        Self { of: Arc::clone(&self.of), range: start + part.start..start + part.end }
+    }
+
     /// Drops the first `n` bytes.
     ///
     /// # Panics

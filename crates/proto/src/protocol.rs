@@ -88,6 +88,14 @@ pub trait Protocol: Send + Sync + 'static {
 
     fn open(&self, peer: Peer<'_>, now: Now) -> Self::Conn;
 
+    /// Returns true if this connection is to have turns of its own; asked only where [`Protocol::STREAMS`] says that any may.
+    /// One that says no is offered input alone, and told its end.
+    #[inline]
+    fn is_streaming(&self, conn: &Self::Conn) -> bool {
+        let _ = conn;
+        true
+    }
+
     /// Notes that the connection is secured by a layer below; called before any input.
     fn on_secured(&self, conn: &mut Self::Conn, secured: Secured<'_>) {
         let _ = (conn, secured);

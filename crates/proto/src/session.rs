@@ -211,8 +211,9 @@ impl<P: Protocol> Session<P> {
     /// True if [`Session::resume`] has something to offer, now that output has or has not been sent (`flushed`). To be
     /// asked after every attempt to send, and after the end of input.
     #[inline]
-    pub fn wants_turn(&self, flushed: bool) -> bool {
-        flushed && (self.has_input() || P::STREAMS && self.can_take_input()) || self.owes_end() && self.can_take_input()
+    pub fn wants_turn(&self, protocol: &P, flushed: bool) -> bool {
+        flushed && (self.has_input() || self.is_streaming(protocol) && self.can_take_input())
+            || self.owes_end() && self.can_take_input()
     }
 
     /// Offers held input again: after new input, or after a flush made room. A protocol with [`Protocol::STREAMS`] has
@@ -229,7 +230,9 @@ impl<P: Protocol> Session<P> {
     }
 
     fn resume_stream(&mut self, protocol: &P, now: Now) {
-        self.offer_held(protocol, now);
+        if self.has_input() || self.is_streaming(protocol) {
+            self.offer_held(protocol, now);
+        }
         if self.owes_end() && self.can_take_input() {
             self.is_end_told = true;
             let flow = protocol.on_end(&mut self.conn, now, &mut self.outbox);
@@ -268,6 +271,11 @@ impl<P: Protocol> Session<P> {
     #[inline]
     fn hear(&mut self, now: Now) {
         (self.quiet_since, self.heard_at) = (now.instant, now.instant);
+    }
+
+    #[inline]
+    fn is_streaming(&self, protocol: &P) -> bool {
+        P::STREAMS && protocol.is_streaming(&self.conn)
     }
 
     /// True if the protocol is still to be told that no more input will come.

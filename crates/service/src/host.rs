@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use ::tls::{PlainAndTls, Tls};
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use drivers::{Config, ConnectionModel, DriverKind, Listeners, ScratchPipes, Statistics, Unavailable};
 use proto::{Limits, Protocol};
 use sys::{listen::Address, registered::Region};
@@ -210,6 +210,8 @@ impl Host {
     /// does not where connections outlast the drain timeout: the process exits, so [`Host::at_end`] is the place for
     /// what must not be missed. `ready` sees the addresses just before they are announced.
     pub fn serve<P: Protocol>(self, protocol: Arc<P>, ready: impl FnOnce(&[Address])) -> anyhow::Result<()> {
+        // They would be served in the clear.
+        ensure!(self.tls.is_none(), "this server has no TLS addresses");
         self.run(protocol, |endpoints| {
             ready(&endpoints.iter().map(|endpoint| endpoint.address.clone()).collect::<Vec<_>>());
         })

@@ -10,12 +10,14 @@ mod check;
 mod client;
 mod content;
 pub mod http;
+pub mod http2;
 pub mod in_memory;
 mod process;
 mod programs;
 mod server;
 pub mod strace;
 pub mod subjects;
+pub mod tls;
 
 use std::{
     thread,

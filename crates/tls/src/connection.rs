@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Flow, Limits, Now, Outbox, Peer, Protocol, Session, Step, Uptake};
+use proto::{Alarm, Flow, Limits, Now, Outbox, Peer, Protocol, Session, Step, Uptake};
 use rustls::{ServerConfig, server::UnbufferedServerConnection};
 
 use crate::{
@@ -15,7 +15,6 @@ use crate::{
     input::Received,
     output::{Broken, Pace},
     scratch,
-    wake::Alarm,
 };
 
 /// A connection that has been quiet for so long begins with small records again.

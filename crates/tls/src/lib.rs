@@ -25,7 +25,6 @@ mod output;
 mod records;
 mod scratch;
 mod statistics;
-mod wake;
 
 pub use config::{Config, ConfigError, KeyPair, Settings};
 pub use connection::Connection;

@@ -58,7 +58,7 @@ impl<P: Protocol> Connection<P> {
             while !out.is_full() && !self.inner.is_aborted() && self.send_front(layer, out)? == Sent::Some {
                 flushed = true;
             }
-            if !self.inner.wants_turn(flushed) {
+            if !self.inner.wants_turn(&layer.inner, flushed) {
                 return Ok(());
             }
             self.inner.resume(&layer.inner, now);

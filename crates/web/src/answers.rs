@@ -24,6 +24,7 @@ use crate::{
     responder::{Next, NoFallback, Pause, Responder, flow_of, path_of, with_query},
     upload::{Pending, Upload},
     waiting::{Outcome, Waiting},
+    writer::Writer,
 };
 
 /// Number of local redirects that one request may lead to.
@@ -47,7 +48,7 @@ impl Reader for HostReader {
     }
 }
 
-impl<S: Site> Responder<'_, S> {
+impl<S: Site, W: Writer> Responder<'_, S, W> {
     /// Answers a request for which there is no file, or has another thread find the answer.
     #[cold]
     pub(crate) fn answer_without_file(
@@ -187,7 +188,7 @@ impl<S: Site> Responder<'_, S> {
     /// Runs the program whose request has arrived wholly.
     pub(crate) fn begin_program(&mut self, upload: Upload<Box<[u8]>>, unread: usize) -> Next<S> {
         let Upload { state: head, body, part, connection, .. } = upload;
-        let Ok(Some(request)) = HeadParser::default().parse(&head, &self.server.options.head) else {
+        let Ok(Some(request)) = HeadParser::default().parse(&head, self.server.head_limits::<W>()) else {
             return Next::Flow(Flow::Abort);
         };
         let path = self.program_path(&request).unwrap_or_default();
@@ -203,7 +204,7 @@ impl<S: Site> Responder<'_, S> {
     pub(crate) fn finish_waiting(&mut self, waiting: Waiting, is_retiring: bool) -> Next<S> {
         let Waiting { head, slot, connection, redirects, body } = waiting;
         // It has been parsed before.
-        let Ok(Some(request)) = HeadParser::default().parse(&head, &self.server.options.head) else {
+        let Ok(Some(request)) = HeadParser::default().parse(&head, self.server.head_limits::<W>()) else {
             return Next::Flow(Flow::Abort);
         };
         let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
@@ -251,14 +252,12 @@ impl<S: Site> Responder<'_, S> {
     }
 
     fn send_document(&mut self, document: &Document<'_>, part: Part, connection: Connection) {
-        let before = self.out.inline().len();
-        document.push_head(connection, self.now.unix, self.out.inline());
-        let mut bytes = self.out.inline().len() - before;
+        let mut bytes = self.writer.document(document, connection, self.now, self.out);
         if part == Part::Whole {
             self.out.push_body(&document.body, |body| body.to_vec().into());
-            bytes += document.body.len();
+            bytes += document.body.len() as u64;
         }
-        self.tally.response_of(document.code, bytes as u64);
+        self.tally.response_of(document.code, bytes);
     }
 
     /// Answers a request as if it had been for another path of this server.
@@ -266,14 +265,14 @@ impl<S: Site> Responder<'_, S> {
         let method = if request.method == Method::Head { "HEAD" } else { "GET" };
         let mut head = format!("{method} ").into_bytes();
         head.extend_from_slice(to);
-        head.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+        head.extend_from_slice(format!(" {}\r\nHost: ", W::VERSION).as_bytes());
         head.extend_from_slice(request.values("host").next().unwrap_or(b"localhost"));
         for value in request.values("authorization") {
             head.extend_from_slice(b"\r\nAuthorization: ");
             head.extend_from_slice(value);
         }
         head.extend_from_slice(b"\r\n\r\n");
-        match HeadParser::default().parse(&head, &self.server.options.head) {
+        match HeadParser::default().parse(&head, self.server.head_limits::<W>()) {
             Ok(Some(mut there)) => {
                 there.version = request.version;
                 there.should_keep_alive = connection != Connection::Close;

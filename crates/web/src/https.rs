@@ -14,11 +14,15 @@ use wire::http1::{Body, Connection, Method, Part, Request, Status, Target, targe
 use crate::{
     Site, page,
     responder::{Next, Responder, flow_of, requested_persistence},
+    writer::Writer,
 };
 
-/// TLS as servers of HTTP have it. The protocols are those that [`crate::WebServer`] speaks, by their names in ALPN.
-pub const TLS_DIALECT: TlsDialect =
-    TlsDialect { protocols: &[b"http/1.1"], scheme: "https", answer_to_plain: PLAIN_REQUEST };
+/// Returns TLS as servers of HTTP have it, with or without HTTP/2. The protocols are those that [`crate::WebServer`] speaks,
+/// by their names in ALPN.
+pub fn tls_dialect(http2: bool) -> TlsDialect {
+    let protocols: &[&[u8]] = if http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+    TlsDialect { protocols, scheme: "https", answer_to_plain: PLAIN_REQUEST }
+}
 
 /// Answer to plain HTTP on a TLS address; any other text is answered alike.
 const PLAIN_REQUEST: &[u8] =
@@ -125,7 +129,7 @@ pub(crate) fn is_for_authorities(normal: &[u8]) -> bool {
     normal.starts_with(ACME_CHALLENGES)
 }
 
-impl<S: Site> Responder<'_, S> {
+impl<S: Site, W: Writer> Responder<'_, S, W> {
     /// Answers a request on a plain address of a server that sends its clients to https.
     #[cold]
     pub(crate) fn handle_plain_request(&mut self, request: &Request<'_>, head: &[u8], unread: usize) -> Next<S> {

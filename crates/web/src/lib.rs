@@ -14,6 +14,7 @@ pub mod codec;
 mod content;
 mod heads;
 mod hosts;
+mod http2;
 mod https;
 mod listing;
 mod media;
@@ -35,6 +36,7 @@ mod variants;
 mod virtual_hosts;
 mod waiting;
 pub mod workers;
+mod writer;
 
 pub use access_log::{AccessLogArgs, AccessLogFormat};
 pub use auth::{AuthArgs, AuthRule, Guard, PasswordFileError, Realm};
@@ -46,7 +48,7 @@ pub use content::{
 pub use file_cache::Lookup;
 pub use heads::{Encoding, Heads};
 pub use hosts::{HostArgs, HostName, Hosted, Hosts};
-pub use https::{Hsts, HttpsArgs, HttpsPort, HttpsRedirect, TLS_DIALECT};
+pub use https::{Hsts, HttpsArgs, HttpsPort, HttpsRedirect, tls_dialect};
 pub use media::{Charset, MediaTypes, MimeFileError, MimeProblem};
 pub use metrics::RequestMetrics;
 pub use observer::Observer;

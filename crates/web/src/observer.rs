@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Now, Outbox, Peer, PeerAddress};
+use proto::{Now, Peer, PeerAddress};
 use service::{Departures, Histogram, LineWriter};
 use wire::http1::Request;
 
@@ -122,6 +122,22 @@ impl ObservedRequests {
         })
     }
 
+    /// Returns a recorder of the requests of one stream of this connection.
+    #[cold]
+    pub(crate) fn of_stream(&self) -> Box<Self> {
+        Box::new(Self {
+            observer: Arc::clone(&self.observer),
+            client: self.client.clone(),
+            arrived: None,
+            begun: None,
+            responses: Departures::default(),
+            text: Vec::new(),
+            written: 0,
+            logged: 0,
+            line: Vec::new(),
+        })
+    }
+
     /// Notes a request whose head has been read; `head` is the input that it begins.
     pub(crate) fn begin(&mut self, request: &Request<'_>, head: &[u8], names: LoggedNames<'_>, now: Now) {
         let field = |name| request.values(name).next();
@@ -189,8 +205,8 @@ impl ObservedRequests {
     }
 
     /// Records the responses that have left.
-    pub(crate) fn sent(&mut self, out: &Outbox, clock: fn() -> Now) {
-        self.responses.set_unsent(out.unsent_bytes());
+    pub(crate) fn sent(&mut self, unsent: u64, clock: fn() -> Now) {
+        self.responses.set_unsent(unsent);
         let mut now = None;
         while let Some((PendingResponse { record, answer }, _)) = self.responses.pop_sent() {
             let now = *now.get_or_insert_with(|| clock().instant);
@@ -206,6 +222,11 @@ impl ObservedRequests {
         if self.responses.is_empty() {
             self.trim();
         }
+    }
+
+    /// Notes that so many bytes will never be sent.
+    pub(crate) fn cancelled(&mut self, unsent: u64) {
+        self.responses.set_unsent(unsent);
     }
 
     /// Gives memory back that an idle connection does not need.

@@ -15,6 +15,8 @@ pub struct HttpOptions {
     /// Time between a response and the next request.
     pub idle_timeout: Duration,
     pub head: HeadLimits,
+    /// HTTP/2 is spoken with clients that begin with it.
+    pub http2: bool,
     /// Length of the longest body that a CGI program is given, in bytes.
     pub program_body_bytes_max: usize,
 }
@@ -26,6 +28,7 @@ impl Default for HttpOptions {
             upload_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(60),
             head: HeadLimits::default(),
+            http2: true,
             program_body_bytes_max: 1 << 20,
         }
     }

@@ -10,9 +10,9 @@ use wire::http1::{
     range::{self, Selection},
 };
 
-use crate::{Heads, Site, page, responder::Responder};
+use crate::{Heads, Site, page, responder::Responder, writer::Writer};
 
-impl<S: Site> Responder<'_, S> {
+impl<S: Site, W: Writer> Responder<'_, S, W> {
     /// Answers a GET with a `Range`.
     #[cold]
     pub(crate) fn send_ranges(&mut self, file: &S::File, request: &Request<'_>, connection: Connection) {

@@ -18,18 +18,17 @@ use crate::{
     statistics::Tally,
     upload::{BodyError, DiscardedBody, JudgedBody, Pending, Upload, UploadRequest},
     waiting::Waiting,
+    writer::Writer,
 };
 
-/// Interim response that makes a client send the body that it holds back (RFC 9110, section 15.2.1).
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
 /// See the module's description.
-pub(crate) struct Responder<'a, S> {
+pub(crate) struct Responder<'a, S, W> {
     pub(crate) server: &'a WebServer<S>,
     /// Host of the request.
     pub(crate) host: &'a Hosted<S>,
     pub(crate) now: Now,
     pub(crate) out: &'a mut Outbox,
+    pub(crate) writer: &'a mut W,
     pub(crate) tally: Tally,
     /// Local redirects that have led to the request.
     pub(crate) redirects: u8,
@@ -116,7 +115,7 @@ impl<S: Site> Next<S> {
     }
 }
 
-impl<'a, S: Site> Responder<'a, S> {
+impl<'a, S: Site, W: Writer> Responder<'a, S, W> {
     #[inline(always)]
     pub(crate) fn new(
         server: &'a WebServer<S>,
@@ -124,8 +123,20 @@ impl<'a, S: Site> Responder<'a, S> {
         peer: Option<&'a Addresses>,
         now: Now,
         out: &'a mut Outbox,
+        writer: &'a mut W,
     ) -> Self {
-        Self { server, host, now, out, tally: Tally::default(), redirects: 0, peer, waited: None, can_prepare: true }
+        Self {
+            server,
+            host,
+            now,
+            out,
+            writer,
+            tally: Tally::default(),
+            redirects: 0,
+            peer,
+            waited: None,
+            can_prepare: true,
+        }
     }
 
     /// Answers a request whose body is empty, has arrived or is left unread, unless it is wanted and has to arrive first.
@@ -207,7 +218,7 @@ impl<'a, S: Site> Responder<'a, S> {
             return self.begin_program_upload(request, head);
         }
         // A client that waits for a 100 is told at once that its body is of no use.
-        if request.version == Version::Http11 && expects_continue(request) {
+        if request.version != Version::Http10 && expects_continue(request) {
             return self.answer_last(request, head);
         }
         match request.body {
@@ -349,7 +360,7 @@ impl<'a, S: Site> Responder<'a, S> {
 
     #[inline(always)]
     pub(crate) fn send_whole(&mut self, file: &S::File, connection: Connection) {
-        let bytes = self.host.site.push_ok(file, connection, self.now, self.out);
+        let bytes = self.writer.file(&self.host.site, file, connection, self.now, self.out);
         self.tally.response(Status::Ok, bytes);
         if self.server.observer.is_some() {
             self.tally.note_body(S::heads(file).size());
@@ -420,9 +431,9 @@ impl<'a, S: Site> Responder<'a, S> {
 
     /// Makes a client that waits for it send its body.
     fn send_continue(&mut self, request: &Request<'_>) {
-        if request.version == Version::Http11 && expects_continue(request) {
-            self.out.inline().extend_from_slice(CONTINUE);
-            self.tally.interim(CONTINUE.len() as u64);
+        if request.version != Version::Http10 && expects_continue(request) {
+            let bytes = self.writer.proceed(self.out);
+            self.tally.interim(bytes);
         }
     }
 
@@ -509,8 +520,8 @@ impl<'a, S: Site> Responder<'a, S> {
     }
 
     pub(crate) fn send_prepared(&mut self, prepared: &PreparedResponse, part: Part, connection: Connection) {
-        let bytes = prepared.push(part, connection, self.now.unix, self.out.inline());
-        self.tally.response(prepared.status(), bytes as u64);
+        let bytes = self.writer.prepared(prepared, part, connection, self.now, self.out);
+        self.tally.response(prepared.status(), bytes);
         if part == Part::Whole {
             self.tally.note_body(prepared.body().len() as u64);
         }
@@ -536,7 +547,7 @@ pub(crate) fn requested_persistence(request: &Request<'_>) -> Connection {
     match request.version {
         _ if !request.should_keep_alive => Connection::Close,
         Version::Http10 => Connection::KeepAlive,
-        Version::Http11 => Connection::Implied,
+        Version::Http11 | Version::Http2 => Connection::Implied,
     }
 }
 

@@ -43,6 +43,10 @@ pub struct TreeArgs {
 
     #[command(flatten)]
     pub https: HttpsArgs,
+
+    /// Speak HTTP/2 with clients that begin with it, and offer it by ALPN on TLS addresses
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = service::on_or_off, action = clap::ArgAction::Set)]
+    pub http2: bool,
 }
 
 impl TreeArgs {

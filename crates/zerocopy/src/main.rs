@@ -8,7 +8,7 @@ use service::{
     Cli, DescriptorDemand, Dimension, Endpoint, Host, HostProblem, ScratchPipes, ServiceArgs, TlsArgs, TlsDialect,
 };
 use sys::{beneath::Root, registered::Region};
-use web::{ContentArgs, HostName, Hosts, HttpOptions, RequestMetrics, TLS_DIALECT, TreeArgs, VirtualHosts};
+use web::{ContentArgs, HostName, Hosts, HttpOptions, RequestMetrics, TreeArgs, VirtualHosts, tls_dialect};
 use zerocopy::{
     Access, AccessRule, Cache, CacheMetrics, CachedSite, Strategy, StrategyChoice, ZerocopyArgs, ZerocopyServer,
     start_janitor,
@@ -53,7 +53,7 @@ impl Cli for Options {
     }
 
     fn tls(&self) -> Option<(&TlsArgs, TlsDialect)> {
-        Some((&self.zerocopy.tree.https.tls, TLS_DIALECT))
+        Some((&self.zerocopy.tree.https.tls, tls_dialect(self.zerocopy.tree.http2)))
     }
 
     fn descriptors(&self) -> DescriptorDemand {
@@ -99,7 +99,8 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     let admin = access.rule();
     let cache = Cache::new(open_root(args.tree.default_content())?, Arc::default(), options, registered);
     let mut sites = Sites { model: CachedSite::new(Arc::new(cache), access), caches: HashMap::new() };
-    let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::from_host(&host) };
+    let http2 = args.tree.http2;
+    let http = HttpOptions { upload_timeout: args.upload_timeout, http2, ..HttpOptions::from_host(&host) };
     let observer = args.tree.access_log.observer(&mut host)?;
     let server = ZerocopyServer::with_hosts(sites.open(&args.tree)?, http).with_observer(observer);
     let redirect = args.tree.https.redirect(host.listen_front_ends());

@@ -114,7 +114,7 @@ impl<P: Protocol> Slot<P> {
         loop {
             let flushed = !self.should_gather(session) && self.flush(key, session, cx, quota)?;
             // Held input gets another chance when there is room for its answers, as does a protocol that streams.
-            if session.wants_turn(flushed) {
+            if session.wants_turn(cx.protocol, flushed) {
                 return Ok(Action::Work(0));
             }
             if *quota == 0 && !session.outbox().is_empty() {

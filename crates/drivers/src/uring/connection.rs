@@ -121,7 +121,7 @@ impl<P: Protocol> Slot<P> {
         let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
         end_output(session, self.socket.as_fd(), cx.now);
         // All may have been written just as this turn's share was used up: held input has not had its chance then.
-        let is_unanswered = self.is_busy && session.wants_turn(true) && !session.is_aborted();
+        let is_unanswered = self.is_busy && session.wants_turn(cx.protocol, true) && !session.is_aborted();
         let finished = self.is_broken || session.is_done() && !is_unanswered;
         let reading = !finished && !self.is_draining && session.wants_read();
         match self.receive {

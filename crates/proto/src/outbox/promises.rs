@@ -7,6 +7,7 @@ use std::{
 
 use super::{FLATTEN_MAX, Gate, Outbox};
 use crate::{
+    DeferredReply,
     deferred::{self, Ledger, Promise},
     segment::Segment,
 };
@@ -18,6 +19,24 @@ impl Outbox {
         self.deferred += 1;
         self.push(Segment::Deferred(reply));
         promise
+    }
+
+    /// Takes the promise at the end of the queue back, so that something can be written before it: for a protocol that is
+    /// called again when it is settled, and for whose output there is nothing to wait for. [`Outbox::restore_promise`]
+    /// follows.
+    pub fn withdraw_promise(&mut self) -> Option<DeferredReply> {
+        if !self.tail.is_empty() || !matches!(self.queue.back(), Some(Segment::Deferred(_))) {
+            return None;
+        }
+        let Some(Segment::Deferred(reply)) = self.queue.pop_back() else { return None };
+        self.deferred -= 1;
+        Some(reply)
+    }
+
+    /// Puts a promise that has been withdrawn behind all that is queued now.
+    pub fn restore_promise(&mut self, reply: DeferredReply) {
+        self.deferred += 1;
+        self.push(Segment::Deferred(reply));
     }
 
     /// Takes no more input before a promise has been settled: for a protocol that passes its input on, to where there is

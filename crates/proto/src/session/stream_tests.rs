@@ -48,7 +48,7 @@ fn send_and_resume(s: &mut Session<Stream>, protocol: &Stream, max: usize, now: 
         _ => 0,
     };
     s.outbox.advance(n);
-    if s.wants_turn(n > 0) {
+    if s.wants_turn(protocol, n > 0) {
         s.resume(protocol, now);
     }
     n
@@ -61,9 +61,9 @@ fn a_stream_goes_on_whenever_output_has_been_sent() {
     {
         let (protocol, now, mut sent) = (Stream(2_000_000), start(), 0);
         let mut s = stream(&protocol, limits, now);
-        assert!(!s.wants_turn(false));
+        assert!(!s.wants_turn(&protocol, false));
         s.feed(&protocol, b"!", now);
-        assert!(!s.wants_read() && !s.wants_turn(true), "full");
+        assert!(!s.wants_read() && !s.wants_turn(&protocol, true), "full");
         s.end_of_input();
         while !s.is_done() {
             sent += send_and_resume(&mut s, &protocol, max, now);
@@ -79,9 +79,9 @@ fn the_end_of_input_is_told_before_the_end() {
     let (protocol, now) = (Stream(0), start());
     let mut s = stream(&protocol, Limits::default(), now);
     s.end_of_input();
-    assert!(!s.is_done() && s.wants_turn(false));
+    assert!(!s.is_done() && s.wants_turn(&protocol, false));
     s.resume(&protocol, now);
-    assert!(!s.is_done() && !s.wants_turn(false));
+    assert!(!s.is_done() && !s.wants_turn(&protocol, false));
     assert_eq!((send_and_resume(&mut s, &protocol, 9, now), s.is_done()), (1, true));
 }
 

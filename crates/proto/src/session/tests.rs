@@ -393,9 +393,9 @@ fn a_protocol_without_streams_has_no_turns_of_its_own() {
     let (protocol, now) = (Lines::default(), start());
     let mut s = session(&protocol, Limits::default(), now);
     s.feed(&protocol, b"300000\n1\n", now);
-    assert!(s.has_input() && s.wants_turn(true) && !s.wants_turn(false));
+    assert!(s.has_input() && s.wants_turn(&protocol, true) && !s.wants_turn(&protocol, false));
     assert_eq!(drain(&mut s, &protocol, now).len(), 300_001);
     assert_eq!(drain(&mut s, &protocol, now), b"x\n");
     s.end_of_input();
-    assert!(!s.wants_turn(true) && s.is_done());
+    assert!(!s.wants_turn(&protocol, true) && s.is_done());
 }

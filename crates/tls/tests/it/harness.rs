@@ -118,7 +118,7 @@ impl Server {
         if n > 0 {
             self.session.sent(self.now);
         }
-        if self.session.wants_turn(true) {
+        if self.session.wants_turn(&*self.layer, true) {
             self.session.resume(&*self.layer, self.now);
         }
         n

@@ -9,6 +9,7 @@ use crate::{
     observer::{LoggedNames, ObservedRequests},
     responder::{Next, Responder, Waited, expects_continue, flow_of, path_of, requested_persistence},
     upload::{DiscardedBody, Pending},
+    writer::Writer,
 };
 
 /// Decision about a request before anything is looked for.
@@ -19,7 +20,7 @@ enum Admission<S: Site> {
     Answered(Next<S>),
 }
 
-impl<S: Site> Responder<'_, S> {
+impl<S: Site, W: Writer> Responder<'_, S, W> {
     /// Answers a request of a server with several hosts or with rules about who may see what, or one that is redirected
     /// whatever it is for: nobody is asked for a password that is not encrypted.
     #[cold]
@@ -81,7 +82,7 @@ impl<S: Site> Responder<'_, S> {
                 return Next::Flow(flow_of(connection, unread > 0));
             }
             // A client that waits for a 100 may send the body or not.
-            Body::Length(_) if request.version == Version::Http11 && expects_continue(request) => None,
+            Body::Length(_) if request.version != Version::Http10 && expects_continue(request) => None,
             Body::Length(len) if request.should_keep_alive => DiscardedBody::new(len, self.now.instant),
             Body::Length(_) | Body::Chunked => None,
         };

@@ -85,6 +85,7 @@ pub(super) fn environment(request: &Request<'_>, facts: &Facts<'_>) -> Vec<(OsSt
     let protocol: &[u8] = match request.version {
         Version::Http10 => b"HTTP/1.0",
         Version::Http11 => b"HTTP/1.1",
+        Version::Http2 => b"HTTP/2.0",
     };
     let mut variables: Vec<(&str, Vec<u8>)> = vec![
         ("DOCUMENT_ROOT", facts.document_root.as_os_str().as_bytes().to_vec()),

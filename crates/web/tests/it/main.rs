@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod fragmentation;
+mod http2;
 #[cfg(test)]
 mod resources;
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(crate) struct File {
 }
 
 impl TestSite {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let files = [(&b"/small.txt"[..], 300), (b"/large.txt", 9_000)].map(|(path, len)| (path, File::new(len)));
         Self { files: files.into(), own: response(Status::Ok, b"own"), responses: AtomicU64::new(0) }
     }

@@ -16,7 +16,7 @@ mod table;
 
 pub use self::{
     decoder::{Decoder, Field, HpackError},
-    encode::{push_field, push_size_update},
+    encode::{push_date, push_field, push_size_update},
 };
 
 /// Size of the dynamic table that both sides begin with, in bytes (RFC 9113, section 6.5.2).

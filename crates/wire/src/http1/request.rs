@@ -19,11 +19,13 @@ pub struct HeadLimits {
     pub line_bytes_max: usize,
     /// Longest head, with its empty line; at most `u32::MAX`.
     pub head_bytes_max: usize,
+    /// True for heads that have been made of HTTP/2's fields ([`crate::http2::RequestHead`]), and say so.
+    pub is_http2: bool,
 }
 
 impl Default for HeadLimits {
     fn default() -> Self {
-        Self { line_bytes_max: 8 * 1024, head_bytes_max: 32 * 1024 }
+        Self { line_bytes_max: 8 * 1024, head_bytes_max: 32 * 1024, is_http2: false }
     }
 }
 
@@ -70,11 +72,34 @@ pub enum Method {
     Unknown,
 }
 
+impl Method {
+    fn from_name(name: &[u8]) -> Self {
+        match name {
+            b"GET" => Self::Get,
+            b"HEAD" => Self::Head,
+            b"POST" => Self::Post,
+            b"PUT" => Self::Put,
+            b"DELETE" => Self::Delete,
+            b"CONNECT" => Self::Connect,
+            b"OPTIONS" => Self::Options,
+            b"TRACE" => Self::Trace,
+            b"PATCH" => Self::Patch,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// True for the name of a method that is not `Unknown`.
+    pub fn is_known(name: &[u8]) -> bool {
+        Self::from_name(name) != Self::Unknown
+    }
+}
+
 /// Version in which a request is answered; later minor versions count as 1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     Http10,
     Http11,
+    Http2,
 }
 
 /// Framing of the body behind the head.
@@ -186,7 +211,7 @@ impl HeadParser {
         let mut request_line = None;
         if self.scan.is_in_first_line() {
             let Some((line, next)) = self.scan.next_line(input, limits)? else { return Ok(None) };
-            request_line = Some(RequestLine::parse(line)?);
+            request_line = Some(RequestLine::parse(line, limits)?);
             self.first_line = u32::try_from(next).unwrap_or(u32::MAX);
         }
         let head_len = loop {
@@ -199,7 +224,7 @@ impl HeadParser {
         let first_line = self.first_line as usize;
         let request_line = match request_line {
             Some(request_line) => request_line,
-            None => RequestLine::parse(&input[..first_line - 2])?,
+            None => RequestLine::parse(&input[..first_line - 2], limits)?,
         };
         *self = Self::default();
         request_line.with_fields(&input[first_line..head_len], head_len).map(Some)
@@ -214,10 +239,10 @@ pub(super) struct RequestLine<'a> {
 }
 
 impl<'a> RequestLine<'a> {
-    fn parse(line: &'a [u8]) -> Result<Self, Refusal> {
+    fn parse(line: &'a [u8], limits: &HeadLimits) -> Result<Self, Refusal> {
         let (rest, version) = match line.strip_suffix(b" HTTP/1.1") {
             Some(rest) => (rest, Version::Http11),
-            None => split_version(line)?,
+            None => split_version(line, limits)?,
         };
         let (method, target) = match rest.strip_prefix(b"GET ") {
             Some(target) => (Method::Get, target),
@@ -257,7 +282,7 @@ impl<'a> RequestLine<'a> {
     /// Makes a request of its parts. `fields` ends with the empty line.
     #[inline(always)]
     pub(super) fn with_seen(self, seen: &Seen, fields: &'a [u8], head_len: usize) -> Result<Request<'a>, Refusal> {
-        if seen.host == Host::Missing && self.version == Version::Http11 {
+        if seen.host == Host::Missing && self.version != Version::Http10 {
             return Err(Refusal::Malformed);
         }
         Ok(Request {
@@ -265,7 +290,7 @@ impl<'a> RequestLine<'a> {
             target: self.target,
             version: self.version,
             body: seen.body(self.version)?,
-            should_keep_alive: !seen.has_close && (self.version == Version::Http11 || seen.has_keep_alive),
+            should_keep_alive: !seen.has_close && (self.version != Version::Http10 || seen.has_keep_alive),
             is_conditional: seen.is_conditional,
             has_range: seen.has_range,
             head_len,
@@ -410,9 +435,10 @@ pub(super) const fn byte_set(others: &[u8]) -> [bool; 256] {
 /// Splits any version but the usual ` HTTP/1.1` off a request line. A line without a version is HTTP/0.9, which is
 /// refused.
 #[cold]
-fn split_version(line: &[u8]) -> Result<(&[u8], Version), Refusal> {
+fn split_version<'a>(line: &'a [u8], limits: &HeadLimits) -> Result<(&'a [u8], Version), Refusal> {
     let blank = memchr::memrchr(b' ', line).ok_or(Refusal::Malformed)?;
     let version = match &line[blank + 1..] {
+        b"HTTP/2.0" if limits.is_http2 => Version::Http2,
         b"HTTP/1.0" => Version::Http10,
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'0'..=b'9'] => Version::Http11,
         [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => return Err(Refusal::UnsupportedVersion),
@@ -425,17 +451,8 @@ fn split_version(line: &[u8]) -> Result<(&[u8], Version), Refusal> {
 fn split_method(rest: &[u8]) -> Result<(Method, &[u8]), Refusal> {
     let blank = memchr::memchr(b' ', rest).ok_or(Refusal::Malformed)?;
     let method = match &rest[..blank] {
-        b"GET" => Method::Get,
-        b"HEAD" => Method::Head,
-        b"POST" => Method::Post,
-        b"PUT" => Method::Put,
-        b"DELETE" => Method::Delete,
-        b"CONNECT" => Method::Connect,
-        b"OPTIONS" => Method::Options,
-        b"TRACE" => Method::Trace,
-        b"PATCH" => Method::Patch,
         [] => return Err(Refusal::Malformed),
-        other if other.iter().all(|&byte| IN_TOKEN[byte as usize]) => Method::Unknown,
+        name if name.iter().all(|&byte| IN_TOKEN[byte as usize]) => Method::from_name(name),
         _ => return Err(Refusal::Malformed),
     };
     Ok((method, &rest[blank + 1..]))

@@ -1,8 +1,9 @@
 //! Response heads, and whole responses rendered ahead of time.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use super::date::{self, DATE_LEN};
+use crate::{hpack, http2};
 
 macro_rules! statuses {
     ($($name:ident = $code:literal $reason:literal,)*) => {
@@ -103,6 +104,8 @@ pub struct PreparedResponse {
     bytes: Box<[u8]>,
     status: Status,
     head_len: usize,
+    /// The head for HTTP/2, without its date; made when a client asks for it first.
+    block: OnceLock<Box<[u8]>>,
 }
 
 /// Builder of a [`PreparedResponse`].
@@ -145,7 +148,7 @@ impl ResponseBuilder {
         self.bytes.extend_from_slice(b"\r\n");
         let head_len = self.bytes.len();
         self.bytes.extend_from_slice(body);
-        PreparedResponse { bytes: self.bytes.into_boxed_slice(), status: self.status, head_len }
+        PreparedResponse { bytes: self.bytes.into_boxed_slice(), status: self.status, head_len, block: OnceLock::new() }
     }
 }
 
@@ -203,6 +206,18 @@ impl PreparedResponse {
             }
         }
         out.len() - start
+    }
+
+    /// Appends the head as a header block of HTTP/2, as sent at `unix` since the epoch.
+    pub fn push_block(&self, unix: Duration, out: &mut Vec<u8>) {
+        let block = self.block.get_or_init(|| {
+            let fields = &self.bytes[self.date_at() + DATE_LEN + LINE_END.len()..self.head_len];
+            let mut block = Vec::with_capacity(self.head_len);
+            http2::push_response_block(self.status.code(), fields, &mut block);
+            block.into()
+        });
+        out.extend_from_slice(block);
+        hpack::push_date(&date::date_now(unix), out);
     }
 }
 

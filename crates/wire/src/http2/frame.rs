@@ -82,6 +82,11 @@ impl FrameHeader {
     }
 }
 
+/// True if the frame at the beginning of `input`, as far as it is there, is a piece of a body.
+pub fn is_data_next(input: &[u8]) -> bool {
+    FrameHeader::parse(input).is_some_and(|header| header.kind == kind::DATA)
+}
+
 /// Priority by the rules of RFC 7540, which no side has to follow any more.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Priority {

@@ -1,6 +1,6 @@
-//! Request heads of HTTP/2 (RFC 9113, sections 8.2 and 8.3), in the form in which HTTP/1.1 has them.
+//! Request heads of HTTP/2 (RFC 9113, sections 8.2 and 8.3), and the form in which HTTP/1 has them.
 
-use crate::hpack::Field;
+use crate::hpack::{self, Field};
 
 /// Bytes that a field counts beside its name and value (section 6.5.2).
 const FIELD_OVERHEAD: usize = 32;
@@ -15,17 +15,20 @@ const OF_CONNECTIONS: [&[u8]; 5] =
 #[derive(Debug, Default)]
 pub struct RequestHead {
     /// `:method`; never empty in a valid head.
-    pub method: Vec<u8>,
+    method: Vec<u8>,
     /// `:path`; for CONNECT `:authority`.
-    pub target: Vec<u8>,
-    /// Lines of the fields, each ended by CRLF, `host` in front. Names are in small letters.
-    pub fields: Vec<u8>,
+    target: Vec<u8>,
+    /// Lines of the fields, each ended by CRLF, without `host` and `cookie`. Names are in small letters.
+    fields: Vec<u8>,
+    /// `:authority`, or else `host`.
+    authority: Vec<u8>,
+    /// Values of all `cookie` fields, joined (section 8.2.3).
+    cookies: Vec<u8>,
     /// Value of `content-length`.
     pub content_length: Option<u64>,
     /// True if the fields are larger than was announced. Those behind the limit are missing.
     pub is_too_large: bool,
-    authority: Vec<u8>,
-    scheme: Option<()>,
+    has_scheme: bool,
     has_path: bool,
     has_host: bool,
     has_fields: bool,
@@ -36,12 +39,12 @@ pub struct RequestHead {
 impl RequestHead {
     /// Forgets the last request.
     pub(super) fn clear(&mut self) {
-        let Self { method, target, fields, authority, .. } = std::mem::take(self);
-        let emptied = [method, target, fields, authority].map(|mut buffer| {
+        let Self { method, target, fields, authority, cookies, .. } = std::mem::take(self);
+        let emptied = [method, target, fields, authority, cookies].map(|mut buffer| {
             buffer.clear();
             buffer
         });
-        [self.method, self.target, self.fields, self.authority] = emptied;
+        [self.method, self.target, self.fields, self.authority, self.cookies] = emptied;
     }
 
     /// Adds a field. What breaks a rule is remembered until [`RequestHead::finish`].
@@ -63,14 +66,18 @@ impl RequestHead {
 
     fn push_pseudo(&mut self, name: &[u8], value: &[u8]) -> bool {
         match name {
-            b":method" => replace_empty(&mut self.method, value),
+            b":method" => {
+                replace_empty(&mut self.method, value) && value.iter().all(|&byte| crate::http1::is_token_byte(byte))
+            }
             b":path" => {
                 let is_first = !self.has_path;
                 self.has_path = true;
-                is_first && replace_empty(&mut self.target, value)
+                is_first
+                    && replace_empty(&mut self.target, value)
+                    && !value.iter().any(|&byte| byte <= b' ' || byte == 0x7f)
             }
             b":authority" => replace_empty(&mut self.authority, value) && is_value(value),
-            b":scheme" => self.scheme.replace(()).is_none() && !value.is_empty(),
+            b":scheme" => !std::mem::replace(&mut self.has_scheme, true) && !value.is_empty(),
             _ => false,
         }
     }
@@ -91,9 +98,17 @@ impl RequestHead {
                     return false;
                 }
                 self.has_host = true;
-                if !self.authority.is_empty() {
-                    return true;
+                if self.authority.is_empty() {
+                    self.authority.extend_from_slice(value);
                 }
+                return true;
+            }
+            b"cookie" => {
+                if !self.cookies.is_empty() {
+                    self.cookies.extend_from_slice(b"; ");
+                }
+                self.cookies.extend_from_slice(value);
+                return true;
             }
             _ if OF_CONNECTIONS.contains(&name) => return false,
             _ => {}
@@ -114,31 +129,63 @@ impl RequestHead {
             // Nobody knows what is missing.
             return !self.is_malformed;
         }
-        if !self.authority.is_empty() {
-            let fields = std::mem::take(&mut self.fields);
-            let authority = std::mem::take(&mut self.authority);
-            self.push_line(b"host", &authority);
-            self.fields.extend_from_slice(&fields);
-            self.authority = authority;
-        }
         let has_target = match &self.method[..] {
             b"" => false,
             b"CONNECT" => {
                 self.target.clone_from(&self.authority);
-                !self.has_path && self.scheme.is_none() && !self.target.is_empty()
+                !self.has_path && !self.has_scheme && !self.target.is_empty()
             }
             _ => {
                 let is_path = self.target.starts_with(b"/") || (self.method == b"OPTIONS" && self.target == b"*");
-                is_path && self.scheme.is_some() && (self.has_host || !self.authority.is_empty())
+                is_path && self.has_scheme && (self.has_host || !self.authority.is_empty())
             }
         };
         let has_body = !is_last || matches!(self.content_length, None | Some(0));
         has_target && has_body && !self.is_malformed
     }
 
+    /// Appends the head in the form of HTTP/1, in which the rest of a server reads it, with HTTP/2.0 as its version. A body of
+    /// unknown length is said to be chunked where `is_chunked` says so.
+    pub fn push_http1(&self, is_chunked: bool, out: &mut Vec<u8>) {
+        for part in
+            [&self.method[..], b" ", &self.target, b" HTTP/2.0\r\nhost: ", &self.authority, b"\r\n", &self.fields]
+        {
+            out.extend_from_slice(part);
+        }
+        if !self.cookies.is_empty() {
+            for part in [b"cookie: ", &self.cookies[..], b"\r\n"] {
+                out.extend_from_slice(part);
+            }
+        }
+        if is_chunked {
+            out.extend_from_slice(b"transfer-encoding: chunked\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
     /// Gives the memory back.
     pub(super) fn trim(&mut self) {
         *self = Self::default();
+    }
+
+    #[cfg(test)]
+    pub(super) fn method_and_target(&self) -> (&[u8], &[u8]) {
+        (&self.method, &self.target)
+    }
+}
+
+/// Appends the head of a response as a header block, of its status and the lines of a head of HTTP/1. What is about the
+/// connection is left out.
+pub fn push_response_block(status: u16, lines: &[u8], out: &mut Vec<u8>) {
+    hpack::push_field(b":status", status.to_string().as_bytes(), out);
+    let mut name = Vec::new();
+    for line in lines.split(|&byte| byte == b'\n') {
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        name.clear();
+        name.extend(line[..colon].iter().map(u8::to_ascii_lowercase));
+        if !OF_CONNECTIONS.contains(&&name[..]) {
+            hpack::push_field(&name, line[colon + 1..].trim_ascii(), out);
+        }
     }
 }
 
@@ -183,16 +230,23 @@ mod tests {
         head.finish(is_last).then_some(head)
     }
 
+    fn text(head: &RequestHead, is_chunked: bool) -> String {
+        let mut text = Vec::new();
+        head.push_http1(is_chunked, &mut text);
+        String::from_utf8(text).unwrap()
+    }
+
     fn with(more: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
         [&GET[..], more].concat()
     }
 
     #[test]
     fn a_head_has_the_form_of_http_1() {
-        let head = head(&with(&[("accept", "*/*"), ("content-length", "0")]), true).unwrap();
-        assert_eq!(head.method, b"GET");
-        assert_eq!(head.target, b"/");
-        assert_eq!(head.fields, b"host: h\r\naccept: */*\r\ncontent-length: 0\r\n");
+        let fields = [("accept", "*/*"), ("cookie", "a=1"), ("content-length", "0"), ("cookie", "b=2")];
+        let head = head(&with(&fields), true).unwrap();
+        let lines = "GET / HTTP/2.0\r\nhost: h\r\naccept: */*\r\ncontent-length: 0\r\ncookie: a=1; b=2\r\n";
+        assert_eq!(text(&head, false), format!("{lines}\r\n"));
+        assert_eq!(text(&head, true), format!("{lines}transfer-encoding: chunked\r\n\r\n"));
     }
 
     #[test]
@@ -203,14 +257,15 @@ mod tests {
             used.push(Field { name: name.as_bytes(), value: value.as_bytes() }, 1000);
         }
         assert!(used.finish(true));
-        assert_eq!((&used.fields[..], used.content_length), (&b"host: h\r\n"[..], None));
+        assert_eq!((&text(&used, false)[..], used.content_length), ("GET / HTTP/2.0\r\nhost: h\r\n\r\n", None));
     }
 
     #[test]
     fn host_stands_for_authority_and_may_repeat_it() {
         let without = [GET[0], GET[1], GET[2], ("host", "h")];
-        assert_eq!(head(&without, true).unwrap().fields, b"host: h\r\n");
-        assert_eq!(head(&with(&[("host", "h")]), true).unwrap().fields, b"host: h\r\n");
+        for fields in [&without[..], &with(&[("host", "h")])] {
+            assert_eq!(text(&head(fields, true).unwrap(), false), "GET / HTTP/2.0\r\nhost: h\r\n\r\n");
+        }
         assert!(head(&with(&[("host", "other")]), true).is_none());
         assert!(head(&without[..3], true).is_none());
     }
@@ -250,7 +305,7 @@ mod tests {
         }
         let late = [GET[0], GET[1], GET[3], ("a", "b"), GET[2]];
         assert!(head(&late, true).is_none(), "a pseudo-field behind a field");
-        for target in ["", "x", "*", "http://h/"] {
+        for target in ["", "x", "*", "http://h/", "/ HTTP/1.1", "/\r\na: b", "/\x7f"] {
             assert!(head(&[GET[0], GET[1], (":path", target), GET[3]], true).is_none(), "{target}");
         }
     }

@@ -12,13 +12,13 @@ mod stream;
 mod urgency;
 
 pub use self::{
-    frame::{Frame, FrameError, FrameHeader, Priority, Scope},
-    head::RequestHead,
+    frame::{Frame, FrameError, FrameHeader, Priority, Scope, is_data_next},
+    head::{RequestHead, push_response_block},
     push::{
         push_data_header, push_goaway, push_headers, push_ping, push_rst_stream, push_settings, push_settings_ack,
         push_window_update,
     },
-    server::{Limits, Requests, ServerConnection},
+    server::{Event, Limits, Received, ServerConnection},
     settings::{Setting, Settings},
     urgency::Urgency,
 };

@@ -1,9 +1,9 @@
 //! The server's side of an HTTP/2 connection, without its socket and without its responses.
 //!
-//! [`ServerConnection::receive`] takes the client's bytes, keeps the state of streams, windows and settings, answers what is
-//! about the connection itself, and hands whole request heads and pieces of bodies to a [`Requests`]. Responses are the
-//! caller's: it asks [`ServerConnection::next`] which stream to serve, [`ServerConnection::room`] how much of it may go, and
-//! writes the frames by `push_response` and `push_data`.
+//! [`ServerConnection::receive`] takes a frame of the client, keeps the state of streams, windows and settings, answers what
+//! is about the connection itself, and returns the [`Event`] that is the caller's: a request, a piece of a body, or the end
+//! of a stream. Responses are the caller's, too: it announces each with `push_response`, and as long as
+//! [`ServerConnection::next`] names a stream and a length, it writes a frame's header with `push_data` and the bytes behind it.
 //!
 //! Everything a client can make it hold has a limit: streams, the size of a head as it is sent and as it is meant, and what
 //! it may ask for without ever taking a response.
@@ -20,6 +20,8 @@ use super::{
 };
 use crate::hpack::{self, Decoder};
 
+/// Contents of the PING whose answer says that a client has heard of the drain.
+const DRAIN_PING: [u8; 8] = *b"draining";
 /// Nuisances that are forgiven each second.
 const FORGIVEN_PER_SECOND: u32 = 20;
 
@@ -51,16 +53,47 @@ impl Default for Limits {
     }
 }
 
-/// Receiver of the requests of a connection.
-pub trait Requests {
-    /// Takes the head of a request. If it is not the last, the body follows.
-    fn on_request(&mut self, stream: u32, head: &RequestHead, is_last: bool);
+/// Part of a frame that is for the caller.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event<'a> {
+    None,
+    /// A request, whose head is [`ServerConnection::head`]. If it is not the last of it, the body follows.
+    Request {
+        stream: u32,
+        is_last: bool,
+    },
+    /// A piece of a body; with the last one the request is whole.
+    Body {
+        stream: u32,
+        data: &'a [u8],
+        is_last: bool,
+    },
+    /// The client has given a request up or broken a rule: nothing can be sent on its stream.
+    Cancelled {
+        stream: u32,
+    },
+}
 
-    /// Takes a piece of a body; with the last one the request is whole.
-    fn on_body(&mut self, stream: u32, data: &[u8], is_last: bool);
+/// A frame that has been taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Received<'a> {
+    /// Length of it in the input; 0 while it is not whole.
+    pub taken: usize,
+    pub event: Event<'a>,
+}
 
-    /// Forgets a request: the client has given it up or broken a rule, and nothing can be sent on its stream.
-    fn on_cancel(&mut self, stream: u32);
+impl Received<'_> {
+    const NOTHING: Self = Received { taken: 0, event: Event::None };
+}
+
+/// Progress towards the end of a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Drain {
+    No,
+    /// The client has been told to open no more streams, and those that are on their way are still accepted.
+    Announced,
+    /// It has heard: what comes now is ignored.
+    Final,
 }
 
 /// Progress of the client's greeting.
@@ -110,29 +143,21 @@ pub struct ServerConnection {
     received: u32,
     /// The client wants a smaller header table, which has to be confirmed in the next block.
     needs_size_update: bool,
-    /// No more streams are accepted.
-    is_draining: bool,
+    drain: Drain,
     nuisances: u32,
     forgiven_at: Option<Instant>,
     /// Stream that was served last, for those that take turns.
     served: u32,
 }
 
+impl Default for ServerConnection {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
+}
+
 impl ServerConnection {
-    /// Begins a connection and writes our settings.
-    pub fn new(limits: Limits, out: &mut Vec<u8>) -> Self {
-        push::push_settings(
-            &[
-                Setting::MaxConcurrentStreams(limits.streams_max),
-                Setting::InitialWindowSize(limits.window_bytes),
-                Setting::MaxHeaderListSize(u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX)),
-                Setting::NoRfc7540Priorities(true),
-            ],
-            out,
-        );
-        if let Some(more @ 1..) = limits.window_bytes.checked_sub(WINDOW_BYTES) {
-            push::push_window_update(0, more, out);
-        }
+    pub fn new(limits: Limits) -> Self {
         Self {
             limits,
             phase: Phase::Preface,
@@ -146,58 +171,69 @@ impl ServerConnection {
             frame_bytes_max: FRAME_BYTES,
             received: 0,
             needs_size_update: false,
-            is_draining: false,
+            drain: Drain::No,
             nuisances: 0,
             forgiven_at: None,
             served: 0,
         }
     }
 
+    /// Writes our settings, which come before everything else.
+    pub fn greet(&self, out: &mut Vec<u8>) {
+        let Limits { streams_max, window_bytes, head_bytes_max, .. } = self.limits;
+        push::push_settings(
+            &[
+                Setting::MaxConcurrentStreams(streams_max),
+                Setting::InitialWindowSize(window_bytes),
+                Setting::MaxHeaderListSize(u32::try_from(head_bytes_max).unwrap_or(u32::MAX)),
+                Setting::NoRfc7540Priorities(true),
+            ],
+            out,
+        );
+        if let Some(more @ 1..) = window_bytes.checked_sub(WINDOW_BYTES) {
+            push::push_window_update(0, more, out);
+        }
+    }
+
     // --- input ----------------------------------------------------------------------------
 
-    /// Takes the preface or one frame from the beginning of `input`, and returns its length; 0 while it is not whole.
+    /// Takes the preface or one frame from the beginning of `input`.
     ///
     /// # Errors
     /// The client has broken a rule, or a limit. GOAWAY has been written; the connection has to end.
-    pub fn receive(
-        &mut self,
-        input: &[u8],
-        now: Instant,
-        out: &mut Vec<u8>,
-        requests: &mut impl Requests,
-    ) -> Result<usize, ErrorCode> {
-        let taken = self.take_frame(input, now, out, requests);
+    pub fn receive<'a>(&mut self, input: &'a [u8], now: Instant, out: &mut Vec<u8>) -> Result<Received<'a>, ErrorCode> {
+        let taken = self.take_frame(input, now, out);
         taken.inspect_err(|&code| push::push_goaway(self.last_stream, code, out))
     }
 
-    fn take_frame(
-        &mut self,
-        input: &[u8],
-        now: Instant,
-        out: &mut Vec<u8>,
-        requests: &mut impl Requests,
-    ) -> Result<usize, ErrorCode> {
+    /// Returns the head of the request that has just been received.
+    pub fn head(&self) -> &RequestHead {
+        &self.head
+    }
+
+    fn take_frame<'a>(&mut self, input: &'a [u8], now: Instant, out: &mut Vec<u8>) -> Result<Received<'a>, ErrorCode> {
         if self.phase == Phase::Preface {
             let length = input.len().min(PREFACE.len());
             if input[..length] != PREFACE[..length] {
                 return Err(ErrorCode::ProtocolError);
             }
             if length < PREFACE.len() {
-                return Ok(0);
+                return Ok(Received::NOTHING);
             }
             self.phase = Phase::FirstSettings;
-            return Ok(length);
+            return Ok(Received { taken: length, event: Event::None });
         }
-        let Some(header) = FrameHeader::parse(input) else { return Ok(0) };
+        let Some(header) = FrameHeader::parse(input) else { return Ok(Received::NOTHING) };
         if header.length > FRAME_BYTES {
             return Err(ErrorCode::FrameSizeError);
         }
-        let Some(payload) = input.get(HEADER_LEN..HEADER_LEN + header.payload_len()) else { return Ok(0) };
+        let taken = HEADER_LEN + header.payload_len();
+        let Some(payload) = input.get(HEADER_LEN..taken) else { return Ok(Received::NOTHING) };
         let outcome = match Frame::parse(header, payload) {
             Ok(frame) => {
                 self.check_order(&frame)?;
                 self.count_nuisance(&frame, now)?;
-                self.on_frame(frame, out, requests)
+                self.on_frame(frame, out)
             }
             // A stream's error cannot be told from others within a header block.
             Err(error) if self.torn.is_some() || self.phase != Phase::Open => return Err(error.code),
@@ -206,8 +242,8 @@ impl ServerConnection {
                 Err(error)
             }
         };
-        match outcome {
-            Ok(()) => {}
+        let event = match outcome {
+            Ok(event) => event,
             Err(FrameError { scope: Scope::Connection, code }) => return Err(code),
             Err(FrameError { scope: Scope::Stream(stream), code }) => {
                 // An idle stream cannot have an error of its own.
@@ -215,10 +251,15 @@ impl ServerConnection {
                     return Err(code);
                 }
                 self.add_nuisance()?;
-                self.reset(stream, code, out, requests);
+                self.reset(stream, code, out)
             }
-        }
-        Ok(HEADER_LEN + header.payload_len())
+        };
+        Ok(Received { taken, event })
+    }
+
+    /// True if the client is in the middle of something that has to come at once: its greeting, or a header block.
+    pub fn is_mid_head(&self) -> bool {
+        self.phase != Phase::Open || self.torn.is_some()
     }
 
     /// Checks that the first frame is SETTINGS and that nothing comes between the frames of a header block.
@@ -235,54 +276,46 @@ impl ServerConnection {
         if continues { Ok(()) } else { Err(ErrorCode::ProtocolError) }
     }
 
-    fn on_frame(
-        &mut self,
-        frame: Frame<'_>,
-        out: &mut Vec<u8>,
-        requests: &mut impl Requests,
-    ) -> Result<(), FrameError> {
+    fn on_frame<'a>(&mut self, frame: Frame<'a>, out: &mut Vec<u8>) -> Result<Event<'a>, FrameError> {
         match frame {
             Frame::Headers { stream, block, is_whole, is_last, priority: _ } => {
                 let purpose = self.purpose(stream, is_last)?;
                 let torn = TornBlock { stream, purpose, is_last, bytes: Vec::new() };
-                self.on_block(torn, block, is_whole, requests)
+                return self.on_block(torn, block, is_whole);
             }
-            Frame::Continuation { block, is_whole, .. } => match self.torn.take() {
-                Some(torn) => self.on_block(*torn, block, is_whole, requests),
-                None => Err(FrameError::connection(ErrorCode::ProtocolError)),
-            },
+            Frame::Continuation { block, is_whole, .. } => {
+                return match self.torn.take() {
+                    Some(torn) => self.on_block(*torn, block, is_whole),
+                    None => Err(FrameError::connection(ErrorCode::ProtocolError)),
+                };
+            }
             Frame::Data { stream, data, flow_len, is_last } => {
-                self.on_data(stream, data, flow_len, is_last, out, requests)
+                return self.on_data(stream, data, flow_len, is_last, out);
             }
             Frame::RstStream { stream, .. } => {
                 self.must_not_be_idle(stream)?;
                 if self.streams.get(stream).is_some() {
-                    self.streams.close(stream, Closed::Reset);
-                    requests.on_cancel(stream);
+                    self.streams.close(stream, Closed::Abandoned);
+                    return Ok(Event::Cancelled { stream });
                 }
-                Ok(())
             }
             Frame::Settings(settings) => {
                 self.on_settings(settings)?;
                 push::push_settings_ack(out);
-                Ok(())
             }
-            Frame::Ping { data, is_ack } => {
-                if !is_ack {
-                    push::push_ping(data, true, out);
-                }
-                Ok(())
-            }
-            Frame::WindowUpdate { stream, increment } => self.on_window_update(stream, increment),
+            Frame::Ping { data: DRAIN_PING, is_ack: true } => self.finish_drain(out),
+            Frame::Ping { is_ack: true, .. } => {}
+            Frame::Ping { data, is_ack: false } => push::push_ping(data, true, out),
+            Frame::WindowUpdate { stream, increment } => self.on_window_update(stream, increment)?,
             Frame::PriorityUpdate { stream, value } => {
                 if let Some(stream) = self.streams.get_mut(stream) {
                     stream.urgency = Urgency::parse(value);
                 }
-                Ok(())
             }
-            Frame::PushPromise => Err(FrameError::connection(ErrorCode::ProtocolError)),
-            Frame::SettingsAck | Frame::GoAway { .. } | Frame::Priority { .. } | Frame::Unknown => Ok(()),
+            Frame::PushPromise => return Err(FrameError::connection(ErrorCode::ProtocolError)),
+            Frame::SettingsAck | Frame::GoAway { .. } | Frame::Priority { .. } | Frame::Unknown => {}
         }
+        Ok(Event::None)
     }
 
     /// Decides what a header block is for (section 5.1).
@@ -300,12 +333,13 @@ impl ServerConnection {
         if stream <= self.last_stream {
             return match self.streams.closed(stream) {
                 Some(Closed::Reset) => Ok(Purpose::Nothing(None)),
+                Some(Closed::Abandoned) => Ok(Purpose::Nothing(Some(ErrorCode::StreamClosed))),
                 Some(Closed::Finished) => Err(FrameError::connection(ErrorCode::StreamClosed)),
                 // A lower number than before, never used (section 5.1.1).
                 None => Err(FrameError::connection(ErrorCode::ProtocolError)),
             };
         }
-        if self.is_draining {
+        if self.drain == Drain::Final {
             return Ok(Purpose::Nothing(None));
         }
         self.last_stream = stream;
@@ -313,79 +347,74 @@ impl ServerConnection {
         Ok(if has_room { Purpose::Request } else { Purpose::Nothing(Some(ErrorCode::RefusedStream)) })
     }
 
-    fn on_block(
-        &mut self,
-        mut torn: TornBlock,
-        part: &[u8],
-        is_whole: bool,
-        requests: &mut impl Requests,
-    ) -> Result<(), FrameError> {
+    fn on_block<'a>(&mut self, mut torn: TornBlock, part: &[u8], is_whole: bool) -> Result<Event<'a>, FrameError> {
         if torn.bytes.len() + part.len() > self.limits.block_bytes_max {
             return Err(FrameError::connection(ErrorCode::EnhanceYourCalm));
         }
         if is_whole && torn.bytes.is_empty() {
-            return self.on_whole_block(&torn, part, requests);
+            return self.on_whole_block(&torn, part);
         }
         torn.bytes.extend_from_slice(part);
         if is_whole {
             let bytes = std::mem::take(&mut torn.bytes);
-            return self.on_whole_block(&torn, &bytes, requests);
+            return self.on_whole_block(&torn, &bytes);
         }
         self.torn = Some(Box::new(torn));
-        Ok(())
+        Ok(Event::None)
     }
 
-    fn on_whole_block(
+    fn on_whole_block<'a>(
         &mut self,
         &TornBlock { stream, purpose, is_last, .. }: &TornBlock,
         block: &[u8],
-        requests: &mut impl Requests,
-    ) -> Result<(), FrameError> {
+    ) -> Result<Event<'a>, FrameError> {
         let compression = |_| FrameError::connection(ErrorCode::CompressionError);
         match purpose {
-            Purpose::Request => {
-                let (head, bytes_max) = (&mut self.head, self.limits.head_bytes_max);
-                head.clear();
-                let mut urgency = Urgency::default();
-                let push = |field: hpack::Field<'_>| {
-                    if field.name == b"priority" {
-                        urgency = Urgency::parse(field.value);
-                    }
-                    head.push(field, bytes_max);
-                };
-                self.decoder.decode(block, push).map_err(compression)?;
-                if !head.finish(is_last) {
-                    return Err(FrameError::stream(stream, ErrorCode::ProtocolError));
-                }
-                let body_left = if is_last { Some(0) } else { head.content_length };
-                let window = self.stream_window.into();
-                self.streams.open(Stream {
-                    number: stream,
-                    window,
-                    received: 0,
-                    body_left,
-                    is_whole: is_last,
-                    urgency,
-                });
-                requests.on_request(stream, &self.head, is_last);
-                Ok(())
-            }
+            Purpose::Request => self.on_request(stream, is_last, block),
             Purpose::Trailers => {
                 let mut are_valid = true;
                 self.decoder.decode(block, |field| are_valid &= head::is_trailer(field)).map_err(compression)?;
-                let Some(open) = self.streams.get_mut(stream) else { return Ok(()) };
+                let Some(open) = self.streams.get_mut(stream) else { return Ok(Event::None) };
                 open.is_whole = true;
                 if !are_valid || open.body_left.is_some_and(|left| left > 0) {
                     return Err(FrameError::stream(stream, ErrorCode::ProtocolError));
                 }
-                requests.on_body(stream, b"", true);
-                Ok(())
+                Ok(Event::Body { stream, data: b"", is_last: true })
             }
             Purpose::Nothing(reason) => {
                 self.decoder.decode(block, |_| {}).map_err(compression)?;
-                reason.map_or(Ok(()), |code| Err(FrameError::stream(stream, code)))
+                reason.map_or(Ok(Event::None), |code| Err(FrameError::stream(stream, code)))
             }
         }
+    }
+
+    fn on_request<'a>(&mut self, stream: u32, is_last: bool, block: &[u8]) -> Result<Event<'a>, FrameError> {
+        let (head, bytes_max) = (&mut self.head, self.limits.head_bytes_max);
+        head.clear();
+        let mut urgency = Urgency::default();
+        let push = |field: hpack::Field<'_>| {
+            if field.name == b"priority" {
+                urgency = Urgency::parse(field.value);
+            }
+            head.push(field, bytes_max);
+        };
+        let compression = |_| FrameError::connection(ErrorCode::CompressionError);
+        self.decoder.decode(block, push).map_err(compression)?;
+        if !head.finish(is_last) {
+            return Err(FrameError::stream(stream, ErrorCode::ProtocolError));
+        }
+        let body_left = if is_last { Some(0) } else { head.content_length };
+        let window = self.stream_window.into();
+        self.streams.open(Stream {
+            number: stream,
+            window,
+            received: 0,
+            body_left,
+            is_whole: is_last,
+            output: 0,
+            urgency,
+        });
+        Ok(Event::Request { stream, is_last })
     }
 
     // --- nuisances ------------------------------------------------------------------------

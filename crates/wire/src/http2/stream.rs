@@ -1,9 +1,11 @@
 //! The streams of a connection that are not closed, and a memory of some that are.
 
+use std::collections::VecDeque;
+
 use super::Urgency;
 
 /// Closed streams that are remembered, to tell a late frame from a wrong one.
-const CLOSED_MAX: usize = 32;
+const CLOSED_MAX: usize = 128;
 
 /// A request that is being received or answered.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(super) struct Stream {
     pub(super) body_left: Option<u64>,
     /// The request is whole.
     pub(super) is_whole: bool,
+    /// Bytes of the response's body that have not been sent.
+    pub(super) output: u64,
     pub(super) urgency: Urgency,
 }
 
@@ -25,8 +29,10 @@ pub(super) struct Stream {
 pub(super) enum Closed {
     /// Both sides were done with it.
     Finished,
-    /// Given up by either side: what was on its way may still come.
+    /// Given up by us: what was on its way may still come.
     Reset,
+    /// Given up by the client, which must send nothing more.
+    Abandoned,
 }
 
 #[derive(Debug, Default)]
@@ -34,7 +40,7 @@ pub(super) struct Streams {
     /// By number.
     open: Vec<Stream>,
     /// The last ones, newest last.
-    closed: Vec<(u32, Closed)>,
+    closed: VecDeque<(u32, Closed)>,
 }
 
 impl Streams {
@@ -74,9 +80,9 @@ impl Streams {
             self.open.remove(at);
         }
         if self.closed.len() == CLOSED_MAX {
-            self.closed.remove(0);
+            self.closed.pop_front();
         }
-        self.closed.push((number, how));
+        self.closed.push_back((number, how));
     }
 
     /// Returns how a stream ended, if that was not long ago.

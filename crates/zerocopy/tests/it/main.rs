@@ -28,6 +28,8 @@ mod storm;
 #[cfg(test)]
 mod system_calls;
 #[cfg(test)]
+mod tls;
+#[cfg(test)]
 mod transfers;
 #[cfg(test)]
 mod usage;

@@ -7,6 +7,8 @@ mod clients;
 mod codings;
 mod configuration;
 mod crowds;
+mod https;
+mod https_clients;
 #[path = "../../../../web/tests/laws/mod.rs"]
 mod laws;
 mod lifecycle;

@@ -4,3 +4,4 @@ mod benchmark;
 mod cli;
 mod python;
 mod table;
+mod tls;

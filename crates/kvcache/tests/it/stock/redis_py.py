@@ -1,4 +1,5 @@
-"""redis-py against the server on the port that is the only argument, in RESP2 and RESP3."""
+"""redis-py against the server on the port that is the first argument, in RESP2 and RESP3; over TLS if there is a second,
+the file of the authority."""
 
 import sys
 import threading
@@ -6,10 +7,12 @@ import threading
 import redis
 
 PORT = int(sys.argv[1])
+TLS = {"ssl": True, "ssl_ca_certs": sys.argv[2]} if len(sys.argv) > 2 else {}
+POOL = {"connection_class": redis.SSLConnection, "ssl_ca_certs": sys.argv[2]} if TLS else {}
 
 
 def client(**options):
-    return redis.Redis(port=PORT, **options)
+    return redis.Redis(port=PORT, **TLS, **options)
 
 
 def strings(r):
@@ -71,7 +74,7 @@ def errors(r):
 
 
 def connections(protocol):
-    pool = redis.ConnectionPool(port=PORT, protocol=protocol, max_connections=8, health_check_interval=1)
+    pool = redis.ConnectionPool(port=PORT, **POOL, protocol=protocol, max_connections=8, health_check_interval=1)
     r = redis.Redis(connection_pool=pool)
 
     def work():

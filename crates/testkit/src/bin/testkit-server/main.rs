@@ -19,9 +19,8 @@ use anyhow::Context;
 use bodies::Bodies;
 use clap::Parser;
 use protocol::LineProtocol;
-use service::{Cli, Host, ScratchPipes, ServiceArgs};
+use service::{Cli, Host, ScratchPipes, ServiceArgs, TlsArgs, TlsDialect};
 use sys::listen::Address;
-use tls::{Config, KeyPair, Settings, Tls};
 
 /// Answers the lines that protocol.rs describes
 #[derive(Debug, Parser)]
@@ -54,13 +53,8 @@ struct Args {
     #[arg(long, conflicts_with = "batch")]
     streams: bool,
 
-    /// Speak TLS on every address, with this certificate
-    #[arg(long, value_name = "PEM", requires = "tls_key", conflicts_with_all = ["batch", "streams"])]
-    tls_cert: Option<PathBuf>,
-
-    /// Key of --tls-cert
-    #[arg(long, value_name = "PEM", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
 
     /// One more address to listen on, for a front end of the server's own; repeatable
     #[arg(long, value_name = "ADDR")]
@@ -91,6 +85,16 @@ impl Cli for Args {
         &self.service
     }
 
+    fn check(&self) -> Result<(), String> {
+        let is_tls = !self.tls.tls_listen.is_empty();
+        if self.streams && is_tls { Err("--streams and --tls-listen exclude each other".to_owned()) } else { Ok(()) }
+    }
+
+    fn tls(&self) -> Option<(&TlsArgs, TlsDialect)> {
+        let dialect = TlsDialect { protocols: &[], scheme: "tls", answer_to_plain: b"" };
+        (!self.streams).then_some((&self.tls, dialect))
+    }
+
     fn more_addresses(&self) -> Vec<Address> {
         self.more_listen.clone()
     }
@@ -108,16 +112,11 @@ fn main() -> ExitCode {
         }
         ("8", false) => {
             let protocol = make::<8, false>(&args, &mut host)?;
-            host.serve(Arc::new(protocol), |_| ())
+            host.serve_with_tls(Arc::new(protocol), |_| ())
         }
         _ => {
-            let protocol = Arc::new(make::<1, false>(&args, &mut host)?);
-            let (Some(certificate), Some(key)) = (args.tls_cert, args.tls_key) else {
-                return host.serve(protocol, |_| ());
-            };
-            let settings = Settings { pairs: vec![KeyPair { certificate, key }], ..Settings::default() };
-            let tls = Tls::new(protocol, Arc::new(Config::load(settings)?), host.limits(), host.timeouts().request);
-            host.serve(Arc::new(tls), |_| ())
+            let protocol = make::<1, false>(&args, &mut host)?;
+            host.serve_with_tls(Arc::new(protocol), |_| ())
         }
     })
 }

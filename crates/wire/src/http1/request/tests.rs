@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: HeadLimits = HeadLimits { line_bytes_max: 200, head_bytes_max: 1000 };
+const LIMITS: HeadLimits = HeadLimits { line_bytes_max: 200, head_bytes_max: 1000, is_http2: false };
 
 /// Result of a parse, with everything borrowed made owned.
 #[derive(Debug, PartialEq)]

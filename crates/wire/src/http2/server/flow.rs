@@ -2,20 +2,19 @@
 
 use super::{
     super::{FrameError, Setting, Settings, WINDOW_BYTES, WINDOW_BYTES_MAX, push, stream::Closed},
-    ErrorCode, Requests, ServerConnection,
+    Drain, ErrorCode, Event, ServerConnection,
 };
 use crate::hpack;
 
 impl ServerConnection {
-    pub(super) fn on_data(
+    pub(super) fn on_data<'a>(
         &mut self,
         stream: u32,
-        data: &[u8],
+        data: &'a [u8],
         flow_len: u32,
         is_last: bool,
         out: &mut Vec<u8>,
-        requests: &mut impl Requests,
-    ) -> Result<(), FrameError> {
+    ) -> Result<Event<'a>, FrameError> {
         self.must_not_be_idle(stream)?;
         // The connection's window counts what is thrown away as well.
         self.received += flow_len;
@@ -27,9 +26,11 @@ impl ServerConnection {
         }
         let Some(open) = self.streams.get_mut(stream) else {
             return match self.streams.closed(stream) {
-                Some(Closed::Reset) => Ok(()),
-                None if stream > self.last_stream => Ok(()),
-                Some(Closed::Finished) | None => Err(FrameError::stream(stream, ErrorCode::StreamClosed)),
+                Some(Closed::Reset) => Ok(Event::None),
+                None if stream > self.last_stream => Ok(Event::None),
+                Some(Closed::Finished | Closed::Abandoned) | None => {
+                    Err(FrameError::stream(stream, ErrorCode::StreamClosed))
+                }
             };
         };
         if open.is_whole {
@@ -50,8 +51,7 @@ impl ServerConnection {
         if !is_last && open.received > self.limits.window_bytes / 2 {
             push::push_window_update(stream, std::mem::take(&mut open.received), out);
         }
-        requests.on_body(stream, data, is_last);
-        Ok(())
+        Ok(Event::Body { stream, data, is_last })
     }
 
     pub(super) fn on_settings(&mut self, settings: Settings<'_>) -> Result<(), FrameError> {
@@ -101,6 +101,10 @@ impl ServerConnection {
     pub(super) fn must_not_be_idle(&self, stream: u32) -> Result<(), FrameError> {
         let is_idle = stream > self.last_stream || stream.is_multiple_of(2);
         // What we have refused to look at while draining is idle to us, and not to the client.
-        if is_idle && !self.is_draining { Err(FrameError::connection(ErrorCode::ProtocolError)) } else { Ok(()) }
+        if is_idle && self.drain != Drain::Final {
+            Err(FrameError::connection(ErrorCode::ProtocolError))
+        } else {
+            Ok(())
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     super::{Urgency, push, stream::Closed},
-    ErrorCode, Requests, ServerConnection,
+    DRAIN_PING, Drain, ErrorCode, Event, ServerConnection,
 };
 use crate::hpack;
 
@@ -11,35 +11,62 @@ const FORGIVEN_PER_RESPONSE: u32 = 4;
 /// Nuisances that a DATA frame makes up for which is not too small to be worth its frame: a client that takes it has to
 /// enlarge two windows.
 const FORGIVEN_PER_DATA: u32 = 2;
+/// Highest number of a stream.
+const STREAM_MAX: u32 = u32::MAX >> 1;
 /// Data worth a frame, in bytes.
 const DATA_MIN: usize = 1 << 10;
 
 impl ServerConnection {
-    /// Returns the stream to serve next among those that have something to send: the most urgent one, of several the first,
-    /// and those that are incremental in turns.
-    pub fn next(&mut self, has_output: impl Fn(u32) -> bool) -> Option<u32> {
-        let served = self.served;
-        let ready = self.streams.iter().filter(|stream| has_output(stream.number));
+    /// Returns the stream to serve next among those that have something to send and may send it, and how many bytes: the
+    /// most urgent one, of several the first, and those that are incremental in turns.
+    pub fn next(&self) -> Option<(u32, usize)> {
+        if self.window <= 0 {
+            return None;
+        }
+        let ready = self.streams.iter().filter(|stream| stream.output > 0 && stream.window > 0);
         let next = ready.min_by_key(|stream| {
             let Urgency { level, is_incremental } = stream.urgency;
-            let turn = if is_incremental { stream.number.wrapping_sub(served).wrapping_sub(1) } else { stream.number };
+            let turn = match is_incremental {
+                true => stream.number.wrapping_sub(self.served).wrapping_sub(1),
+                false => stream.number,
+            };
             (level, is_incremental, turn)
         })?;
-        self.served = next.number;
-        Some(next.number)
+        let room = next.window.min(self.window).min(self.frame_bytes_max.into());
+        let length = usize::try_from(room).unwrap_or(0);
+        Some((next.number, length.min(usize::try_from(next.output).unwrap_or(usize::MAX))))
     }
 
-    /// Returns the bytes of data that may be sent on a stream now, at most those of one frame.
-    pub fn room(&self, stream: u32) -> usize {
+    /// Returns the bytes of data that may be sent on a stream now, in one frame.
+    pub fn room(&self, stream: u32) -> u64 {
         let window = self.streams.get(stream).map_or(0, |open| open.window.min(self.window));
-        usize::try_from(window).unwrap_or(0).min(self.frame_bytes_max as usize)
+        u64::try_from(window).unwrap_or(0).min(self.frame_bytes_max.into())
     }
 
-    /// Writes the head of a response. If it is the last, the stream is closed.
-    pub fn push_response(&mut self, stream: u32, block: &[u8], is_last: bool, out: &mut Vec<u8>) {
-        if self.streams.get(stream).is_none() {
-            return;
+    /// True if there is data to be sent, whether or not the client has room for it.
+    pub fn has_output(&self) -> bool {
+        self.streams.iter().any(|stream| stream.output > 0)
+    }
+
+    /// Writes the head of an interim response (1xx), which another follows.
+    pub fn push_interim(&mut self, stream: u32, block: &[u8], out: &mut Vec<u8>) {
+        if self.streams.get(stream).is_some() {
+            self.push_block(stream, block, false, out);
         }
+    }
+
+    /// Writes the head of a response with `body` bytes behind it, which [`ServerConnection::next`] asks for. Without any the
+    /// stream is closed.
+    pub fn push_response(&mut self, stream: u32, block: &[u8], body: u64, out: &mut Vec<u8>) {
+        let Some(open) = self.streams.get_mut(stream) else { return };
+        open.output = body;
+        self.push_block(stream, block, body == 0, out);
+        if body == 0 {
+            self.finish(stream, out);
+        }
+    }
+
+    fn push_block(&mut self, stream: u32, block: &[u8], is_last: bool, out: &mut Vec<u8>) {
         let frame_bytes_max = self.frame_bytes_max as usize;
         if std::mem::take(&mut self.needs_size_update) {
             let mut updated = Vec::with_capacity(block.len() + 1);
@@ -49,25 +76,23 @@ impl ServerConnection {
         } else {
             push::push_headers(stream, block, is_last, frame_bytes_max, out);
         }
-        if is_last {
-            self.finish(stream, out);
-        }
     }
 
-    /// Writes the header of a DATA frame, which `length` bytes have to follow: at most [`ServerConnection::room`]. If it is
-    /// the last, the stream is closed; what is written for it goes behind `tail`.
-    pub fn push_data(&mut self, stream: u32, length: usize, is_last: bool, out: &mut Vec<u8>, tail: &mut Vec<u8>) {
-        debug_assert!(length <= self.room(stream), "{length} bytes do not fit");
-        let Some(open) = self.streams.get_mut(stream) else { return };
+    /// Writes the header of a DATA frame, which `length` bytes have to follow: as many as [`ServerConnection::next`] has
+    /// said, or fewer. Returns true if they are the last of the response; then [`ServerConnection::finish`] follows them.
+    pub fn push_data(&mut self, stream: u32, length: usize, out: &mut Vec<u8>) -> bool {
+        let Some(open) = self.streams.get_mut(stream) else { return false };
+        debug_assert!(length as i64 <= open.window.min(self.window), "{length} bytes do not fit");
         open.window -= length as i64;
+        open.output = open.output.saturating_sub(length as u64);
+        let is_last = open.output == 0;
         self.window -= length as i64;
+        self.served = stream;
         push::push_data_header(stream, length, is_last, out);
         if length >= DATA_MIN {
             self.nuisances = self.nuisances.saturating_sub(FORGIVEN_PER_DATA);
         }
-        if is_last {
-            self.finish(stream, tail);
-        }
+        is_last
     }
 
     /// Gives a stream up.
@@ -78,11 +103,33 @@ impl ServerConnection {
         }
     }
 
-    /// Accepts no more requests, and tells the client which ones have been accepted.
+    /// Begins the end of the connection: tells the client to open no more streams, and asks it to say when it has heard
+    /// (section 6.8).
     pub fn drain(&mut self, out: &mut Vec<u8>) {
-        if !std::mem::replace(&mut self.is_draining, true) {
+        if self.drain == Drain::No {
+            self.drain = Drain::Announced;
+            push::push_goaway(STREAM_MAX, ErrorCode::NoError, out);
+            push::push_ping(DRAIN_PING, false, out);
+        }
+    }
+
+    /// Accepts no more requests, and tells the client which ones have been accepted.
+    pub fn finish_drain(&mut self, out: &mut Vec<u8>) {
+        if self.drain != Drain::Final {
+            self.drain = Drain::Final;
             push::push_goaway(self.last_stream, ErrorCode::NoError, out);
         }
+    }
+
+    /// Ends the connection with GOAWAY.
+    pub fn fail(&mut self, code: ErrorCode, out: &mut Vec<u8>) {
+        self.drain = Drain::Final;
+        push::push_goaway(self.last_stream, code, out);
+    }
+
+    /// True if all requests that will ever be accepted have been answered.
+    pub fn is_drained(&self) -> bool {
+        self.drain == Drain::Final && self.is_idle()
     }
 
     /// True if no request is being received or answered.
@@ -98,23 +145,21 @@ impl ServerConnection {
     }
 
     /// Ends a stream whose response is whole. A client that still sends is told that nobody listens (section 8.1).
-    fn finish(&mut self, stream: u32, out: &mut Vec<u8>) {
+    pub fn finish(&mut self, stream: u32, out: &mut Vec<u8>) {
         self.nuisances = self.nuisances.saturating_sub(FORGIVEN_PER_RESPONSE);
-        let is_whole = self.streams.get(stream).is_none_or(|open| open.is_whole);
-        if is_whole {
-            self.streams.close(stream, Closed::Finished);
-        } else {
-            self.streams.close(stream, Closed::Reset);
-            push::push_rst_stream(stream, ErrorCode::NoError, out);
+        match self.streams.get(stream).is_none_or(|open| open.is_whole) {
+            true => self.streams.close(stream, Closed::Finished),
+            false => {
+                self.streams.close(stream, Closed::Reset);
+                push::push_rst_stream(stream, ErrorCode::NoError, out);
+            }
         }
     }
 
-    pub(super) fn reset(&mut self, stream: u32, code: ErrorCode, out: &mut Vec<u8>, requests: &mut impl Requests) {
+    pub(super) fn reset<'a>(&mut self, stream: u32, code: ErrorCode, out: &mut Vec<u8>) -> Event<'a> {
         let is_open = self.streams.get(stream).is_some();
         self.streams.close(stream, Closed::Reset);
         push::push_rst_stream(stream, code, out);
-        if is_open {
-            requests.on_cancel(stream);
-        }
+        if is_open { Event::Cancelled { stream } } else { Event::None }
     }
 }

@@ -6,19 +6,20 @@ use super::*;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Seen(pub(super) Vec<String>);
 
-impl Requests for Seen {
-    fn on_request(&mut self, stream: u32, head: &RequestHead, is_last: bool) {
-        let [method, target] = [&head.method, &head.target].map(|text| String::from_utf8_lossy(text).into_owned());
-        let large = if head.is_too_large { " too large" } else { "" };
-        self.0.push(format!("{stream} {method} {target}{large}{}", if is_last { "." } else { "" }));
-    }
-
-    fn on_body(&mut self, stream: u32, data: &[u8], is_last: bool) {
-        self.0.push(format!("{stream} +{}{}", data.len(), if is_last { "." } else { "" }));
-    }
-
-    fn on_cancel(&mut self, stream: u32) {
-        self.0.push(format!("{stream} cancelled"));
+impl Seen {
+    fn add(&mut self, event: Event<'_>, head: &RequestHead) {
+        let end = |is_last| if is_last { "." } else { "" };
+        self.0.push(match event {
+            Event::None => return,
+            Event::Request { stream, is_last } => {
+                let (method, target) = head.method_and_target();
+                let [method, target] = [method, target].map(String::from_utf8_lossy);
+                let large = if head.is_too_large { " too large" } else { "" };
+                format!("{stream} {method} {target}{large}{}", end(is_last))
+            }
+            Event::Body { stream, data, is_last } => format!("{stream} +{}{}", data.len(), end(is_last)),
+            Event::Cancelled { stream } => format!("{stream} cancelled"),
+        });
     }
 }
 
@@ -39,10 +40,7 @@ pub(super) fn start() -> Instant {
 impl Bench {
     /// Before the preface.
     pub(super) fn silent(limits: Limits) -> Self {
-        let mut out = Vec::new();
-        let connection = ServerConnection::new(limits, &mut out);
-        out.clear();
-        Self { connection, seen: Seen::default(), out, now: start() }
+        Self { connection: ServerConnection::new(limits), seen: Seen::default(), out: Vec::new(), now: start() }
     }
 
     pub(super) fn with_limits(limits: Limits) -> Self {
@@ -60,11 +58,18 @@ impl Bench {
     /// Sends whole frames.
     pub(super) fn send(&mut self, mut bytes: &[u8]) -> Result<(), ErrorCode> {
         while !bytes.is_empty() {
-            let taken = self.connection.receive(bytes, self.now, &mut self.out, &mut self.seen)?;
+            let taken = self.receive(bytes)?;
             assert!(taken > 0, "whole frames");
             bytes = &bytes[taken..];
         }
         Ok(())
+    }
+
+    /// Sends what may be torn. Returns what has been taken of it.
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<usize, ErrorCode> {
+        let Received { taken, event } = self.connection.receive(bytes, self.now, &mut self.out)?;
+        self.seen.add(event, self.connection.head());
+        Ok(taken)
     }
 
     pub(super) fn request(&mut self, stream: u32, is_last: bool) -> Result<(), ErrorCode> {
@@ -100,26 +105,24 @@ impl Bench {
         got
     }
 
-    /// Sends a response with a body as far as the windows allow; returns the bytes of it that went.
-    pub(super) fn respond(&mut self, stream: u32, length: usize) -> usize {
-        self.connection.push_response(stream, b"\x88", length == 0, &mut self.out);
-        self.push(stream, length)
+    /// Sends a response with a body, as far as the windows allow; returns the bytes of all bodies that went.
+    pub(super) fn respond(&mut self, stream: u32, length: u64) -> usize {
+        self.connection.push_response(stream, b"\x88", length, &mut self.out);
+        self.push()
     }
 
-    pub(super) fn push(&mut self, stream: u32, length: usize) -> usize {
-        let mut left = length;
-        while left > 0 {
-            let part = self.connection.room(stream).min(left);
-            if part == 0 {
-                break;
+    /// Sends as much as the windows allow; returns the bytes of all bodies that went.
+    pub(super) fn push(&mut self) -> usize {
+        let mut sent = 0;
+        while let Some((stream, length)) = self.connection.next() {
+            let is_last = self.connection.push_data(stream, length, &mut self.out);
+            self.out.resize(self.out.len() + length, b'x');
+            sent += length;
+            if is_last {
+                self.connection.finish(stream, &mut self.out);
             }
-            left -= part;
-            let mut tail = Vec::new();
-            self.connection.push_data(stream, part, left == 0, &mut self.out, &mut tail);
-            self.out.resize(self.out.len() + part, b'x');
-            self.out.extend_from_slice(&tail);
         }
-        length - left
+        sent
     }
 }
 

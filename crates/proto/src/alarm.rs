@@ -1,4 +1,4 @@
-//! A promise of the inner protocol, waited for by the driver of the outer one.
+//! A promise to the driver, fulfilled by a waker: for a protocol that waits for something which its connection must not.
 
 use std::{
     mem,
@@ -7,11 +7,12 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use proto::{Outbox, Promise};
+
+use crate::{Outbox, Promise};
 
 /// Keeps a promise to the driver, empty, which it fulfils once something else has happened.
 #[derive(Debug, Default)]
-pub(crate) struct Alarm(Mutex<State>);
+pub struct Alarm(Mutex<State>);
 
 #[derive(Debug, Default)]
 enum State {
@@ -24,7 +25,7 @@ enum State {
 
 impl Alarm {
     /// Forgets what has happened so far.
-    pub(crate) fn reset(&self) {
+    pub fn reset(&self) {
         let mut state = self.0.lock();
         if matches!(*state, State::Woken) {
             *state = State::Idle;
@@ -32,12 +33,12 @@ impl Alarm {
     }
 
     /// True while a promise is open.
-    pub(crate) fn is_armed(&self) -> bool {
+    pub fn is_armed(&self) -> bool {
         matches!(*self.0.lock(), State::Armed(_))
     }
 
     /// Takes the promise, which is fulfilled at once if it has happened since [`Alarm::reset`].
-    pub(crate) fn arm(&self, promise: Promise) {
+    pub fn arm(&self, promise: Promise) {
         let mut state = self.0.lock();
         match mem::take(&mut *state) {
             State::Idle | State::Armed(_) => *state = State::Armed(promise),
@@ -48,7 +49,14 @@ impl Alarm {
         }
     }
 
-    pub(crate) fn waker(self: &Arc<Self>) -> Waker {
+    /// Forgets the promise: nothing is waited for any more.
+    pub fn disarm(&self) {
+        let before = mem::take(&mut *self.0.lock());
+        drop(before); // Not under the lock: dropping a promise wakes.
+    }
+
+    /// Returns a waker that lets it happen.
+    pub fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::clone(self))
     }
 }
