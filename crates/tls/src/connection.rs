@@ -89,8 +89,21 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
+    /// Returns true if the inner protocol goes on while the server drains.
+    pub(crate) fn drain(&mut self, layer: &Tls<P>) -> bool {
+        self.phase == Phase::Open && self.inner.drain_streams(&layer.inner)
+    }
+
     /// Moves bytes in both directions for as long as something moves.
     pub(crate) fn turn(&mut self, layer: &Tls<P>, input: &[u8], now: Now, out: &mut Outbox) -> Step {
+        // What the inner protocol may say before its own promise is settled goes before the layer's, too.
+        let awaited = out.withdraw_promise();
+        let step = self.take_turn(layer, input, now, out);
+        awaited.into_iter().for_each(|reply| out.restore_promise(reply));
+        step
+    }
+
+    fn take_turn(&mut self, layer: &Tls<P>, input: &[u8], now: Now, out: &mut Outbox) -> Step {
         self.note_time(layer, now, out);
         let mut step = Step::open(0);
         scratch::lend_buffer(self.inner.outbox());
