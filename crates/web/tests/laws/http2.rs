@@ -304,7 +304,7 @@ fn a_stream_that_waits_holds_up_no_other() {
     check_each(DriverKind::ALL, CONCURRENCY, |&driver| {
         let gate = tree.path().join(format!("{driver}.gate"));
         let wait = format!("/cgi-bin/wait?{}", gate.display());
-        serve(driver, &tree.path().join("www"), &["--cgi-dir", &programs], &|server: &Server| {
+        serve(driver, &tree.path().join("www"), &["--cgi-dir", &programs], |server: &Server| {
             let mut client = connect(server)?;
             client.send(&[request(1, "POST", &wait, &[], false), data(1, b"by ", false)].concat())?;
             client.send(&[data(1, b"post", true), get(3, &wait), get(5, "/small.txt")].concat())?;
@@ -350,7 +350,7 @@ fn a_drain_completes_transfers() {
         client.read_until(|_| false)?;
         ensure!(client.received.response(1)?.body == large() && client.is_closed, "{driver}");
         ensure!(
-            client.received.response(5)?.status() == 404 && client.received.responses.get(&7).is_none(),
+            client.received.response(5)?.status() == 404 && !client.received.responses.contains_key(&7),
             "{driver}"
         );
         ensure!(server.wait()?.success(), "{driver}");
