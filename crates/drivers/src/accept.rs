@@ -2,7 +2,7 @@
 
 use std::{
     fmt, io, mem,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -11,13 +11,14 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use proto::{Admission, ClientPermit, TooMany};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     io::Errno,
 };
 use sys::{eventfd::EventFd, listen::Listener, socket};
 
-use crate::counters::Tally;
+use crate::{Config, counters::Tally, peer};
 
 /// Pause of an acceptor when even the reserve descriptor is gone.
 pub(crate) const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
@@ -29,6 +30,8 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) struct ConnectionLimit {
     open: AtomicUsize,
     max: usize,
+    /// Rules about who may connect.
+    admission: Option<&'static Admission>,
     report: RefusalReport,
 }
 
@@ -58,22 +61,55 @@ impl RefusalReport {
 
 /// Permit of one open connection, which counts it until it is dropped.
 #[derive(Debug)]
-pub(crate) struct ConnectionPermit(Arc<ConnectionLimit>);
+pub(crate) struct ConnectionPermit {
+    limit: Arc<ConnectionLimit>,
+    /// Counts it as one of its client's, too.
+    _client: Option<ClientPermit>,
+}
 
 impl ConnectionLimit {
-    pub(crate) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { open: AtomicUsize::new(0), max, report: RefusalReport::default() })
+    pub(crate) fn new(config: &Config) -> Arc<Self> {
+        Self::with(config.connections_max, config.limits.admission)
     }
 
-    fn admit(self: &Arc<Self>) -> Option<ConnectionPermit> {
-        let permit = ConnectionPermit(Arc::clone(self));
-        (self.open.fetch_add(1, Relaxed) < self.max).then_some(permit)
+    fn with(max: usize, admission: Option<&'static Admission>) -> Arc<Self> {
+        Arc::new(Self { open: AtomicUsize::new(0), max, admission, report: RefusalReport::default() })
+    }
+
+    fn admit(self: &Arc<Self>, socket: BorrowedFd<'_>) -> Result<ConnectionPermit, Refusal> {
+        // What is refused is counted until the permit is dropped.
+        let mut permit = ConnectionPermit { limit: Arc::clone(self), _client: None };
+        if self.open.fetch_add(1, Relaxed) >= self.max {
+            return Err(Refusal::Full);
+        }
+        if let Some(admission) = self.admission {
+            permit._client = admit_client(admission, socket).map_err(Refusal::TooMany)?;
+        }
+        Ok(permit)
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Relaxed);
+        self.limit.open.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Reason why a connection is refused.
+enum Refusal {
+    Full,
+    /// Its client has as many as it may.
+    TooMany(TooMany),
+}
+
+/// Counts a connection as one of its client's. A proxy is none: its session counts the client that it speaks for.
+#[cold]
+fn admit_client(admission: &'static Admission, socket: BorrowedFd<'_>) -> Result<Option<ClientPermit>, TooMany> {
+    let Some(clients) = &admission.clients else { return Ok(None) };
+    let peer = peer::address(socket);
+    match peer.ip() {
+        Some(ip) if !admission.is_proxy(peer) => clients.admit(ip.into()).map(Some),
+        Some(_) | None => Ok(None),
     }
 }
 
@@ -114,12 +150,18 @@ impl Acceptor {
     }
 
     pub(crate) fn admit(&mut self, socket: OwnedFd, tally: &mut Tally) -> Accepted {
-        match self.limit.admit() {
-            Some(permit) => {
+        match self.limit.admit(socket.as_fd()) {
+            Ok(permit) => {
                 tally.0.accepted += 1;
                 Accepted::Connection(socket, permit)
             }
-            None => {
+            Err(Refusal::TooMany(error)) => {
+                if error.is_first {
+                    self.warn(format_args!("{error}"));
+                }
+                self.refuse(&socket, tally)
+            }
+            Err(Refusal::Full) => {
                 let max = self.limit.max;
                 self.warn(format_args!("{max} are open; raise --max-connections or the limit of open files"));
                 self.refuse(&socket, tally)
@@ -201,11 +243,12 @@ mod tests {
 
     #[test]
     fn the_limit_counts_open_connections() {
-        let limit = ConnectionLimit::new(2);
-        let (first, second) = (limit.admit(), limit.admit());
-        assert!(first.is_some() && second.is_some());
-        assert!(limit.admit().is_none());
+        let (limit, socket) = (ConnectionLimit::with(2, None), EventFd::new().unwrap());
+        let admit = || limit.admit(socket.as_fd());
+        let (first, second) = (admit(), admit());
+        assert!(first.is_ok() && second.is_ok());
+        assert!(admit().is_err());
         drop(first);
-        assert!(limit.admit().is_some());
+        assert!(admit().is_ok());
     }
 }

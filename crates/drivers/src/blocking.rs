@@ -117,7 +117,7 @@ pub(crate) fn accept_on_threads(
     refusal: &[u8],
     start: impl Fn(Arc<AcceptedConnection>) -> Result<(), Arc<AcceptedConnection>> + Sync,
 ) -> io::Result<()> {
-    let limit = ConnectionLimit::new(config.connections_max);
+    let limit = ConnectionLimit::new(config);
     let (limit, start) = (&limit, &start);
     let addresses: Vec<_> = listeners.per_thread.into_iter().flatten().enumerate().collect();
     crate::on_threads(config, shutdown, addresses, |(front_end, listener)| {

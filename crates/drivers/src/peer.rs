@@ -11,7 +11,7 @@ pub(crate) fn peer(socket: BorrowedFd<'_>, front_end: usize) -> Peer<'_> {
     Peer::new(socket, front_end, address)
 }
 
-fn address(socket: BorrowedFd<'_>) -> PeerAddress {
+pub(crate) fn address(socket: BorrowedFd<'_>) -> PeerAddress {
     match socket::peer(socket) {
         Ok(Address::Tcp(address)) => address.into(),
         Ok(Address::Unix(_)) => PeerAddress::Unix,

@@ -69,7 +69,7 @@ impl Driver for Tokio {
         let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
         runtime(config)?.block_on(async {
-            let limit = ConnectionLimit::new(config.connections_max);
+            let limit = ConnectionLimit::new(config);
             let mut acceptors = JoinSet::new();
             for (front_end, listener) in listeners.per_thread.into_iter().flatten().enumerate() {
                 let shared = Shared {

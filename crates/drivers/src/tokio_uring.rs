@@ -30,9 +30,11 @@ use crate::{
     wheel::TICK,
 };
 
+mod chunks;
 mod output;
 mod waiting;
 
+use chunks::Chunks;
 use output::unless_interrupted;
 use waiting::Event;
 
@@ -68,12 +70,12 @@ impl Driver for TokioUring {
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
-        let limit = ConnectionLimit::new(config.connections_max);
+        let limit = ConnectionLimit::new(config);
         on_threads(config, shutdown, listeners.per_thread, |listeners| {
             runtime()?.block_on(async {
                 let counters = config.statistics.register();
                 let pipes = Rc::new(RefCell::new(Pipes::of_loop(&config.scratch_pipes)));
-                let chunks = Rc::<RefCell<Vec<Vec<u8>>>>::default();
+                let chunks = Rc::<Chunks>::default();
                 let mut acceptors = Vec::new();
                 for (front_end, listener) in listeners.into_iter().enumerate() {
                     let acceptor = Acceptor::new(&limit, protocol.refusal())?;
@@ -110,7 +112,7 @@ struct Shared<P> {
     counters: Arc<ThreadCounters>,
     /// Borrowed for one call each, never while waiting.
     pipes: Rc<RefCell<Pipes>>,
-    chunks: Rc<RefCell<Vec<Vec<u8>>>>,
+    chunks: Rc<Chunks>,
 }
 
 /// Accepts by readiness: the crate's own accept knows neither flags nor what to do without descriptors.
@@ -151,7 +153,7 @@ struct ConnectionState<'a, P: Protocol> {
     timer: DeadlineTimer,
     pipes: &'a RefCell<Pipes>,
     /// Memory that files are read into, lent by the loop.
-    chunks: &'a RefCell<Vec<Vec<u8>>>,
+    chunks: &'a Chunks,
     tally: Tally,
     counters: &'a ThreadCounters,
 }

@@ -75,7 +75,9 @@ fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
     let options = HttpOptions { http2: http.tree.http2, ..HttpOptions::from_host(&host) };
     let server = HttpServer::with_hosts(http.open_hosts(descriptors)?, options);
     let redirect = http.tree.https.redirect(host.listen_front_ends());
-    let server = Arc::new(server.with_observer(observer).with_https_redirect(redirect.clone()));
+    let server = Arc::new(
+        server.with_observer(observer).with_rate(http.tree.rate.limiter()).with_https_redirect(redirect.clone()),
+    );
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     let reloaded = Arc::clone(&server);
     host.reload_with(move |Options { mut http, .. }| {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use proto::{Flow, Now, Outbox, Step};
+use proto::{Flow, Now, Outbox, ProxyAddresses, Step};
 use store::Store;
 use wire::{Detected, Detector, memcached::RequestParser as MemcachedParser, resp::RequestParser};
 
@@ -62,6 +62,12 @@ pub struct Conn<S: Store> {
 }
 
 impl<S: Store + 'static> Conn<S> {
+    /// Takes over what a proxy says of the client.
+    pub(crate) fn set_proxied(&self, addresses: ProxyAddresses) {
+        // There is one header on a connection.
+        let _ = self.client.registration.profile().proxied.set(addresses);
+    }
+
     pub(crate) fn new(dialect: Dialect, is_authenticated: bool, registration: Registration) -> Self {
         Self {
             dialect,

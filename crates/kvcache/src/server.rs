@@ -8,7 +8,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use proto::{BatchEntry, Flow, Now, Outbox, Peer, Protocol, Step};
+use proto::{BatchEntry, Flow, Now, Outbox, Peer, Protocol, ProxyAddresses, Step};
 use store::Store;
 use sys::listen::Address;
 use wire::resp::RequestLimits;
@@ -169,6 +169,10 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
         let mut conn = Conn::new(front_end.into(), is_authenticated, registration).with_events(events);
         conn.refresh(&self.state);
         conn
+    }
+
+    fn on_proxied(&self, conn: &mut Conn<S>, addresses: ProxyAddresses) {
+        conn.set_proxied(addresses);
     }
 
     fn on_input(&self, conn: &mut Conn<S>, input: &[u8], now: Now, out: &mut Outbox) -> Step {

@@ -13,6 +13,10 @@ pub fn run_batch<P: Protocol>(protocol: &P, inputs: &mut [BatchInput<'_, P>], no
     let mut entries = Vec::with_capacity(inputs.len());
     let mut offered = Vec::with_capacity(inputs.len());
     for input in inputs.iter_mut() {
+        if input.session.is_greeting() {
+            input.session.feed(protocol, input.lent, now);
+            input.lent = &[];
+        }
         let entry = input.session.batch_entry(input.lent, now);
         offered.push(entry.is_some());
         entries.extend(entry);

@@ -7,9 +7,11 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod alarm;
 mod batch;
 mod buffer_pool;
+mod clients;
 mod deferred;
 mod inbox;
 mod limits;
@@ -17,19 +19,23 @@ mod outbox;
 mod peer;
 mod pipe;
 mod protocol;
+mod proxy;
 mod segment;
 mod session;
 mod stall;
 
+pub use admission::{Admission, Network};
 pub use alarm::Alarm;
 pub use batch::{BatchInput, run_batch};
 pub use buffer_pool::BufferPool;
+pub use clients::{ClientConnections, ClientKey, ClientPermit, TooMany};
 pub use deferred::{Broken, DeferredReply, Promise};
 pub use limits::Limits;
 pub use outbox::{NextWrite, Outbox, Taken};
 pub use peer::{Lookup, Peer, PeerAddress};
 pub use pipe::{CachedPipe, MappedFile, MappedRegion, Pages, Pipe, PipeRegion, PipeSource, ScratchPipe};
 pub use protocol::{BatchEntry, Flow, Now, Protocol, Secured, Step};
+pub use proxy::{ProxyAddresses, ProxyError};
 pub use segment::{FileRegion, Segment};
 pub use session::Session;
 pub use stall::Uptake;

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use crate::Admission;
+
 /// Limits of one connection. Those of memory and of waiting are finite.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -14,6 +16,8 @@ pub struct Limits {
     pub send_rate_min: u64,
     /// Age from which the next reply is the last; `None`: a connection may live for ever.
     pub age_max: Option<Duration>,
+    /// Rules about who may connect; `None`: everybody, and all peers speak for themselves.
+    pub admission: Option<&'static Admission>,
 }
 
 impl Default for Limits {
@@ -24,6 +28,7 @@ impl Default for Limits {
             stall_max: Duration::from_secs(30),
             send_rate_min: 500,
             age_max: None,
+            admission: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Outbox, Peer};
+use crate::{Outbox, Peer, ProxyAddresses};
 
 /// One reading of the clocks, taken by a driver once per batch of events.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +115,11 @@ pub trait Protocol: Send + Sync + 'static {
     /// Notes that the connection is secured by a layer below; called before any input.
     fn on_secured(&self, conn: &mut Self::Conn, secured: Secured<'_>) {
         let _ = (conn, secured);
+    }
+
+    /// Notes for whom the peer speaks, which is a proxy that is trusted; called before any input.
+    fn on_proxied(&self, conn: &mut Self::Conn, addresses: ProxyAddresses) {
+        let _ = (conn, addresses);
     }
 
     /// Answers as many whole (pipelined) requests in `input` as `out` has room for.

@@ -3,13 +3,13 @@ use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use drivers::{DefaultWorkers, DriverKind, UnknownDriver};
-use proto::Limits;
+use proto::{Admission, ClientConnections, Limits, Network};
 use sys::{
     affinity::{self, Cpus},
     listen::{Address, ListenOptions},
 };
 
-use crate::values;
+use crate::{refusals, values};
 
 /// The flags of every server process, whatever it serves and by whatever means.
 #[derive(Args, Clone, Debug)]
@@ -75,6 +75,16 @@ pub struct ServiceArgs {
     /// Connections above this are refused [default: what the limit of open files allows]
     #[arg(long, value_name = "N", value_parser = values::at_least_one)]
     pub max_connections: Option<usize>,
+
+    /// Connections of one client above this are refused; a client is an IPv4 address or an IPv6 network (/64)
+    /// [default: no limit]
+    #[arg(long, value_name = "N", value_parser = values::at_least_one)]
+    pub max_connections_per_client: Option<usize>,
+
+    /// Proxies whose connections begin with a PROXY header (version 1 or 2), which says who the client is: addresses
+    /// like 192.0.2.1, networks like 10.0.0.0/8, or unix: for all unix sockets; repeatable
+    #[arg(long, value_name = "CIDR")]
+    pub proxy_protocol: Vec<Network>,
 
     /// Connections that wait to be accepted, as listen(2) has it; the kernel cuts it to net.core.somaxconn
     #[arg(long, value_name = "N", default_value_t = ListenOptions::BACKLOG, value_parser = values::backlog)]
@@ -156,7 +166,19 @@ impl ServiceArgs {
             stall_max: self.stall_timeout,
             send_rate_min: self.min_send_rate.as_u64(),
             age_max: Some(self.max_connection_age).filter(|age| !age.is_zero()),
+            admission: None,
         }
+    }
+
+    /// Returns the rules about who may connect; `None`: everybody.
+    pub(crate) fn admission(&self) -> Option<Admission> {
+        if self.max_connections_per_client.is_none() && self.proxy_protocol.is_empty() {
+            return None;
+        }
+        let mut admission = Admission::new(self.request_timeout, refusals::report);
+        admission.clients = self.max_connections_per_client.map(ClientConnections::new);
+        admission.proxies = self.proxy_protocol.clone();
+        Some(admission)
     }
 
     pub(crate) fn listen_options(&self) -> ListenOptions {

@@ -56,7 +56,11 @@ impl Host {
             connections_max: args
                 .max_connections
                 .unwrap_or_else(|| usize::try_from(shares.connections).unwrap_or(usize::MAX)),
-            limits: args.limits(),
+            // It lives as long as the process.
+            limits: Limits {
+                admission: args.admission().map(|admission| &*Box::leak(Box::new(admission))),
+                ..args.limits()
+            },
             pin: args.shell.pin.clone(),
             statistics: Statistics::default(),
             scratch_pipes: ScratchPipes::default(),
@@ -65,6 +69,7 @@ impl Host {
         let has_one_each = driver.descriptor().connection == ConnectionModel::Worker;
         shell.registry().register_collector(Box::new(Connections {
             statistics: config.statistics.clone(),
+            admission: config.limits.admission,
             served_max: has_one_each.then_some(config.workers),
         }));
         Ok(Self { args, shell, addresses, listen_front_ends, tls, driver, config, shares })
@@ -77,6 +82,11 @@ impl Host {
     /// Addresses that it will listen on; a port may still be 0.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// True if peers may speak for others ([`proto::Admission::proxies`]): then a peer of this machine may be anybody.
+    pub fn has_proxies(&self) -> bool {
+        self.config.limits.admission.is_some_and(|admission| !admission.proxies.is_empty())
     }
 
     /// The driver that was chosen.

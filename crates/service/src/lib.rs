@@ -22,6 +22,7 @@ mod line_writer;
 mod logging;
 mod metrics;
 mod output;
+mod refusals;
 mod shell;
 mod stopping;
 mod timestamp;

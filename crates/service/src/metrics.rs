@@ -11,7 +11,7 @@ use prometheus_client::{
     encoding::{DescriptorEncoder, EncodeMetric, text},
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
-use proto::{Flow, Limits, Now, Outbox, Peer, Protocol, Step};
+use proto::{Admission, Flow, Limits, Now, Outbox, Peer, Protocol, Step};
 use sys::listen::Address;
 use wire::http1::{Connection, HeadLimits, HeadParser, Method, Part, PreparedResponse, Request, Status, Target};
 
@@ -103,6 +103,7 @@ pub fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value:
 #[derive(Debug)]
 pub(crate) struct Connections {
     pub(crate) statistics: Statistics,
+    pub(crate) admission: Option<&'static Admission>,
     /// Connections that are served at a time, where others wait for them to have had their turn.
     pub(crate) served_max: Option<usize>,
 }
@@ -115,6 +116,16 @@ impl Collector for Connections {
         let encoder = &mut encoder;
         total(encoder, "connections_accepted", "Connections accepted", counts.accepted)?;
         total(encoder, "connections_refused", "Connections refused", counts.refused)?;
+        if let Some(admission) = self.admission {
+            if let Some(clients) = &admission.clients {
+                let help = "Connections refused because their client had too many";
+                total(encoder, "connections_refused_by_client_limit", help, clients.refused())?;
+            }
+            if !admission.proxies.is_empty() {
+                let help = "Connections of proxies closed for want of a PROXY header";
+                total(encoder, "proxy_headers_refused", help, admission.headers_refused())?;
+            }
+        }
         gauge(encoder, "connections_open", "Connections open now", as_gauge(counts.open()))?;
         gauge(encoder, "connections_waiting", "Open connections that wait for a worker", as_gauge(waiting))?;
         total(encoder, "received_bytes", "Bytes received", counts.bytes_in)?;
@@ -224,7 +235,11 @@ mod tests {
     #[test]
     fn metrics_and_readiness_are_served() {
         let (server, mut registry) = (Shutdown::default(), Registry::default());
-        registry.register_collector(Box::new(Connections { statistics: Statistics::default(), served_max: None }));
+        registry.register_collector(Box::new(Connections {
+            statistics: Statistics::default(),
+            admission: None,
+            served_max: None,
+        }));
         let protocol = MetricsPage { registry: Mutex::new(registry), server: server.clone() };
         let listeners = Listeners::bind(&["127.0.0.1:0".parse().unwrap()], 1).unwrap();
         let (address, shutdown) = (listeners.addresses()[0].clone(), Shutdown::default());

@@ -69,6 +69,10 @@ impl Http {
         self.client.send(request.as_bytes())
     }
 
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.client.send(bytes)
+    }
+
     /// Ends the sending half of the connection.
     pub fn half_close(&self) -> anyhow::Result<()> {
         self.client.half_close()

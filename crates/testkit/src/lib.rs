@@ -12,6 +12,7 @@ mod content;
 pub mod http;
 pub mod http2;
 pub mod in_memory;
+pub mod open_files;
 mod process;
 mod programs;
 mod server;

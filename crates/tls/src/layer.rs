@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Flow, Limits, Now, Outbox, Peer, Protocol, Step};
+use proto::{Flow, Limits, Now, Outbox, Peer, Protocol, ProxyAddresses, Step};
 
 use crate::{Config, Statistics, connection::Connection, files::Readers};
 
@@ -24,6 +24,8 @@ impl<P: Protocol> Tls<P> {
     /// Returns the layer around `inner`, whose sessions have these limits. A handshake must be complete after
     /// `handshake_max`.
     pub fn new(inner: Arc<P>, config: Arc<Config>, limits: Limits, handshake_max: Duration) -> Self {
+        // A PROXY header comes before TLS: the session outside has read it.
+        let limits = Limits { admission: None, ..limits };
         let (statistics, readers) = (Arc::default(), Readers::default());
         Self { inner, config, limits, handshake_max, answer_to_plain: b"", statistics, readers }
     }
@@ -63,6 +65,10 @@ impl<P: Protocol> Protocol for Tls<P> {
 
     fn on_drain(&self, conn: &mut Connection<P>) -> bool {
         conn.drain(self)
+    }
+
+    fn on_proxied(&self, conn: &mut Connection<P>, addresses: ProxyAddresses) {
+        conn.inner.proxied(&self.inner, addresses);
     }
 
     fn on_input(&self, conn: &mut Connection<P>, input: &[u8], now: Now, out: &mut Outbox) -> Step {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use proto::{BatchEntry, Flow, Now, Outbox, Peer, Protocol, Step};
+use proto::{BatchEntry, Flow, Now, Outbox, Peer, Protocol, ProxyAddresses, Step};
 
 use crate::{Tls, connection::Connection};
 
@@ -43,6 +43,13 @@ impl<P: Protocol> Protocol for PlainAndTls<P> {
             EitherConnection::Plain(self.inner().open(peer, now))
         } else {
             EitherConnection::Tls(Box::new(self.tls.open(peer, now)))
+        }
+    }
+
+    fn on_proxied(&self, conn: &mut EitherConnection<P>, addresses: ProxyAddresses) {
+        match conn {
+            EitherConnection::Plain(conn) => self.inner().on_proxied(conn, addresses),
+            EitherConnection::Tls(conn) => self.tls.on_proxied(conn, addresses),
         }
     }
 

@@ -277,7 +277,7 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
                 there.version = request.version;
                 there.should_keep_alive = connection != Connection::Close;
                 if path_of(there.target).is_some_and(|path| !self.may_see(path, &there)) {
-                    return self.turn_away(&there, 0, Status::Unauthorized);
+                    return self.challenge(&there, 0);
                 }
                 self.handle_rare_request(&there, &head, 0)
             }

@@ -130,18 +130,9 @@ pub(crate) fn is_for_authorities(normal: &[u8]) -> bool {
 }
 
 impl<S: Site, W: Writer> Responder<'_, S, W> {
-    /// Answers a request on a plain address of a server that sends its clients to https.
+    /// Sends the client of a plain address to https; `None` if the request has to be answered here.
     #[cold]
-    pub(crate) fn handle_plain_request(&mut self, request: &Request<'_>, head: &[u8], unread: usize) -> Next<S> {
-        match (self.redirect_to_https(request, head, unread), request.body) {
-            (Some(next), _) => next,
-            (None, Body::Empty) => self.handle_rare_request(request, head, unread),
-            (None, Body::Length(_) | Body::Chunked) => self.handle_request_with_body(request, head, unread),
-        }
-    }
-
-    /// Sends the client to https; `None` if the request has to be answered here.
-    fn redirect_to_https(&mut self, request: &Request<'_>, head: &[u8], unread: usize) -> Option<Next<S>> {
+    pub(crate) fn redirect_to_https(&mut self, request: &Request<'_>, head: &[u8], unread: usize) -> Option<Next<S>> {
         let redirect = self.server.https_redirect.as_ref()?;
         let Target::Path { path, query, .. } = request.target else { return None };
         let content = &self.host.settings.content;

@@ -49,6 +49,10 @@ impl<S: Site + fmt::Debug> Collector for RequestMetrics<S> {
         let revalidations = statistics.cache_revalidations;
         total(encoder, "cache_revalidations", "Cached files checked and found unchanged", revalidations)?;
         total(encoder, "file_opens", "Files opened", statistics.file_opens)?;
+        if let Some(rate) = &self.0.rate {
+            let help = "Requests answered with 429 because their client sent too many";
+            total(encoder, "requests_refused_by_client_limit", help, rate.refused())?;
+        }
         self.0.observer.as_ref().map_or(Ok(()), |observer| encode_observer(observer, encoder))
     }
 }

@@ -5,6 +5,7 @@
 
 use std::{
     fmt, mem,
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -120,6 +121,11 @@ impl ObservedRequests {
             logged: 0,
             line: Vec::new(),
         })
+    }
+
+    /// Notes for whom the peer, a proxy, speaks.
+    pub(crate) fn set_client(&mut self, client: SocketAddr) {
+        self.client = client.ip().to_canonical().to_string().into();
     }
 
     /// Returns a recorder of the requests of one stream of this connection.

@@ -49,20 +49,23 @@ pub(crate) fn refusal() -> Vec<u8> {
 }
 
 /// Makes the page for a status, with configured fields.
-pub(crate) fn page(status: Status, challenge: Option<&str>, fields: &[u8]) -> PreparedResponse {
-    let builder = builder(status, challenge);
+pub(crate) fn page(status: Status, own_field: Option<(&str, &str)>, fields: &[u8]) -> PreparedResponse {
+    let builder = builder(status, own_field);
     if status.code() < 300 || status == Status::NotModified {
         return builder.lines(fields).body(b"");
     }
     with_html(status, builder, fields)
 }
 
-/// Begins a response with the fields that its status needs; a 401 has this challenge, or else the one for an admin token.
-pub(crate) fn builder(status: Status, challenge: Option<&str>) -> ResponseBuilder {
+/// Begins a response with the field that its status needs: this one, or else the usual one.
+pub(crate) fn builder(status: Status, own_field: Option<(&str, &str)>) -> ResponseBuilder {
     let builder = PreparedResponse::builder(status);
+    if let Some((name, value)) = own_field {
+        return builder.field(name, value);
+    }
     match status {
         Status::NoContent | Status::MethodNotAllowed => builder.field("Allow", ALLOW),
-        Status::Unauthorized => builder.field("WWW-Authenticate", challenge.unwrap_or("Bearer")),
+        Status::Unauthorized => builder.field("WWW-Authenticate", "Bearer"),
         Status::ServiceUnavailable | Status::TooManyRequests => builder.field("Retry-After", RETRY_AFTER),
         Status::Ok
         | Status::Created

@@ -3,6 +3,7 @@
 //! The path of a cached GET is `inline(always)`, for the reason given in [`wire::http1::request`].
 
 mod bodies;
+mod checks;
 mod turns;
 
 use std::{
@@ -17,11 +18,12 @@ use std::{
 };
 
 use parking_lot::RwLock;
-use proto::{Flow, Now, Outbox, Peer, Protocol, Secured, Step};
+use proto::{ClientKey, Flow, Now, Outbox, Peer, PeerAddress, Protocol, ProxyAddresses, Secured, Step};
 use wire::http1::{Body, HeadLimits, HeadParser, empty_lines_len};
 
+pub(crate) use self::checks::Checks;
 use crate::{
-    HttpOptions, Observer, Settings, Site, Statistics,
+    HttpOptions, Observer, RateLimiter, Settings, Site, Statistics,
     cgi::Addresses,
     hosts::{Hosted, Hosts},
     http2::Multiplexer,
@@ -52,6 +54,8 @@ pub struct WebServer<S> {
     pub(crate) observer: Option<Arc<Observer>>,
     /// `None`: plain addresses are served like all others.
     pub(crate) https_redirect: Option<HttpsRedirect>,
+    /// `None`: clients may ask as often as they like.
+    pub(crate) rate: Option<RateLimiter>,
     /// Key of multipart boundaries, so that nobody can foresee one and put it into a file.
     pub(crate) boundary_key: RandomState,
 }
@@ -73,8 +77,9 @@ pub struct Conn<S: Site> {
     pub(crate) observed: Option<Box<ObservedRequests>>,
     /// The next response is the last.
     pub(crate) is_retiring: bool,
-    /// Its client is sent to https.
-    is_redirected: bool,
+    checks: Checks,
+    /// Requests have to be looked at before they are answered.
+    has_checks: bool,
     pub(crate) mode: Mode<S>,
 }
 
@@ -113,6 +118,7 @@ impl<S: Site> WebServer<S> {
             http2_head: HeadLimits { is_http2: true, ..options.head },
             totals: Totals::default(),
             observer: None,
+            rate: None,
             https_redirect: None,
             boundary_key: RandomState::new(),
         }
@@ -130,6 +136,12 @@ impl<S: Site> WebServer<S> {
     pub fn with_https_redirect(mut self, redirect: Option<HttpsRedirect>) -> Self {
         self.https_redirect = redirect;
         self
+    }
+
+    /// Limits the rate of requests of each client from here on.
+    #[must_use]
+    pub fn with_rate(self, rate: Option<RateLimiter>) -> Self {
+        Self { rate, ..self }
     }
 
     /// Returns the hosts that are served now.
@@ -159,7 +171,8 @@ impl<S: Site> WebServer<S> {
             pending_host: 0,
             observed: None,
             is_retiring: false,
-            is_redirected: false,
+            checks: Checks::default(),
+            has_checks: self.hosts.read().have_rules(),
             mode: Mode::Ready,
         }
     }
@@ -169,7 +182,13 @@ impl<S: Site> WebServer<S> {
     fn refresh(&self, conn: &mut Conn<S>) {
         if conn.pending.is_none() {
             conn.hosts = self.hosts();
+            conn.note_checks();
         }
+    }
+
+    /// Returns the client as the limit of its rate counts it, where there is one.
+    fn client(&self, address: PeerAddress) -> Option<ClientKey> {
+        self.rate.as_ref().and_then(|_| Some(address.ip()?.into()))
     }
 
     pub fn statistics(&self) -> Statistics {
@@ -234,10 +253,10 @@ impl<S: Site> WebServer<S> {
                     consumed += request.head_len;
                     conn.head_started = None;
                     let (head, unread) = (&rest[..request.head_len], input.len() - consumed);
-                    let next = if conn.is_redirected || conn.hosts.have_rules() {
+                    let next = if conn.has_checks {
                         host = conn.hosts.select(rest, &request);
                         responder.host = conn.hosts.get(host);
-                        responder.handle_by_rules(&request, head, unread, conn.is_redirected, conn.observed.as_mut())
+                        responder.handle_by_rules(&request, head, unread, conn.checks, conn.observed.as_mut())
                     } else {
                         if let Some(observed) = &mut conn.observed {
                             observed.begin(&request, head, LoggedNames::default(), now);
@@ -304,9 +323,24 @@ impl<S: Site> Protocol for WebServer<S> {
         let is_redirected = self.https_redirect.as_ref().is_some_and(|redirect| peer.front_end < redirect.plain);
         let observed = self.observer.as_ref().map(|observer| ObservedRequests::new(observer, peer));
         let conn = self.new_connection();
+        let client = self.rate.as_ref().and_then(|_| self.client(peer.address()));
         let peer = conn.hosts.have_programs().then(|| Arc::new(Addresses::of(peer)));
         let mode = if self.options.http2 { Mode::Fresh } else { Mode::Ready };
-        Conn { observed, peer, is_redirected, mode, ..conn }
+        let mut conn = Conn { observed, peer, checks: Checks { is_redirected, client }, mode, ..conn };
+        conn.note_checks();
+        conn
+    }
+
+    fn on_proxied(&self, conn: &mut Self::Conn, addresses: ProxyAddresses) {
+        if let Some(observed) = &mut conn.observed {
+            observed.set_client(addresses.client);
+        }
+        // Nobody else has them yet.
+        if let Some(peer) = conn.peer.as_mut().and_then(Arc::get_mut) {
+            peer.set_proxied(addresses);
+        }
+        conn.checks.client = self.client(addresses.client.into());
+        conn.note_checks();
     }
 
     fn is_streaming(&self, conn: &Self::Conn) -> bool {

@@ -16,8 +16,8 @@ use sys::{
 use wire::http1::Status;
 
 use crate::{
-    AccessLogArgs, Content, ContentArgs, HttpsArgs, IndexName, NotFound, Settings, Sources, VirtualHosts, path,
-    variants::open_sources,
+    AccessLogArgs, Content, ContentArgs, HttpsArgs, IndexName, NotFound, RateArgs, Settings, Sources, VirtualHosts,
+    path, variants::open_sources,
 };
 
 /// Flags that say what is served, and where; those of one virtual host are in [`ContentArgs`].
@@ -40,6 +40,9 @@ pub struct TreeArgs {
 
     #[command(flatten)]
     pub access_log: AccessLogArgs,
+
+    #[command(flatten)]
+    pub rate: RateArgs,
 
     #[command(flatten)]
     pub https: HttpsArgs,

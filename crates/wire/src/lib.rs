@@ -10,7 +10,6 @@ pub mod http1;
 pub mod http2;
 pub mod memcached;
 pub mod mserve;
-pub mod proxy;
 pub mod resp;
 mod statuses;
 pub mod us;

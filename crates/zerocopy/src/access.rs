@@ -37,13 +37,16 @@ const fn forbidden(why: &'static str) -> Denial {
 
 impl Access {
     /// Makes the rules. With a token, its holders have access; without one, everybody has, and only where all `addresses`
-    /// are local.
-    pub fn new(token: Option<&str>, addresses: &[Address]) -> Self {
+    /// are local and no proxy brings clients from elsewhere.
+    pub fn new(token: Option<&str>, addresses: &[Address], has_proxies: bool) -> Self {
         let is_local = |address: &Address| match address {
             Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
             Address::Unix(_) => true,
         };
-        Self { token: token.map(|token| token.as_bytes().into()), is_local: addresses.iter().all(is_local) }
+        Self {
+            token: token.map(|token| token.as_bytes().into()),
+            is_local: !has_proxies && addresses.iter().all(is_local),
+        }
     }
 
     /// Returns the rule that follows from the token and the addresses.
@@ -64,9 +67,9 @@ impl Access {
             Some(token) if !has_token(request, token) => {
                 Err(Denial { status: Status::Unauthorized, why: "admin token missing or wrong" })
             }
-            None if !self.is_local => Err(forbidden(
-                "/cache/ is closed: the server listens on other than loopback addresses and has no --admin-token",
-            )),
+            None if !self.is_local => {
+                Err(forbidden("/cache/ is closed: others than this machine can connect and there is no --admin-token"))
+            }
             // A name that resolves to this machine may belong to a stranger, whose page would be of the same origin.
             None if !has_local_host(request) => {
                 Err(forbidden("without an admin token, Host must be localhost or an IP address"))
@@ -142,7 +145,7 @@ mod tests {
 
     fn access(token: Option<&str>, addresses: &[&str]) -> Access {
         let addresses: Vec<_> = addresses.iter().map(|address| address.parse().unwrap()).collect();
-        Access::new(token, &addresses)
+        Access::new(token, &addresses, false)
     }
 
     /// Returns the statuses of a request with these fields: as one that reads, and as one that changes.

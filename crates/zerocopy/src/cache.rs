@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    os::fd::OwnedFd,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -79,7 +80,7 @@ pub struct Cache {
     /// Pinned entries are the overlays.
     pub(crate) paths: PathCache<CachedPath>,
     settings: Arc<Settings>,
-    files: Mutex<HashMap<Identity, Weak<CachedFile>>>,
+    files: Mutex<HashMap<Identity, KnownFile>>,
     overlay_bytes: Budget,
     overlays: Budget,
     compressed_bytes: Budget,
@@ -330,23 +331,27 @@ impl Cache {
     ) -> (Arc<CachedFile>, Retention) {
         let Metadata { device, inode, changed_ns, .. } = opened.metadata;
         let identity = Identity { device, inode, changed_ns, presentation, encoding };
-        let known = self.files.lock().get(&identity).and_then(Weak::upgrade);
+        let (known, in_flight) = self.files.lock().get(&identity).map_or((None, None), KnownFile::upgrade);
         if let Some(known) = known.filter(|known| known.state.is_unchanged(|| Ok(opened.metadata))) {
-            return (known, Retention::Cached);
+            let retention = if known.is_accounted() { Retention::Cached } else { Retention::Once };
+            return (known, retention);
         }
+        let Opened { file, metadata } = opened;
+        // While one that is sent once is in flight, others that ask for it share its descriptor.
+        let file = in_flight.unwrap_or_else(|| Arc::new(file));
         let descriptor = if self.options.entries == 0 { None } else { self.descriptor(path, unix) };
         let retention = if descriptor.is_some() { Retention::Cached } else { Retention::Once };
-        let mut strategy = self.options.strategy.for_size(opened.metadata.size);
+        let mut strategy = self.options.strategy.for_size(metadata.size);
         if retention == Retention::Once && strategy != Strategy::Sendfile {
             // A file that is sent once is not worth a pipe or a mapping.
             self.resources.statistics.record_fallback(strategy, Reason::Descriptors);
             strategy = Strategy::Sendfile;
         }
-        let heads = Heads::new(&opened.metadata, &identity.presentation, encoding, b"", unix);
-        let reserved = descriptor.into_iter().collect();
-        let file = Arc::new(CachedFile::new(opened, heads, strategy, reserved, &self.resources, unix));
-        if retention == Retention::Cached {
-            self.files.lock().insert(identity, Arc::downgrade(&file));
+        let heads = Heads::new(&metadata, &identity.presentation, encoding, b"", unix);
+        let (reserved, open) = (descriptor.into_iter().collect(), Arc::downgrade(&file));
+        let file = Arc::new(CachedFile::new(file, metadata, heads, strategy, reserved, &self.resources, unix));
+        if self.options.entries > 0 {
+            self.files.lock().insert(identity, KnownFile { cached: Arc::downgrade(&file), open });
         }
         (file, retention)
     }
@@ -394,7 +399,7 @@ impl Cache {
         let Some(entry) = self.paths.remove(path) else { return false };
         // Another path of the same file keeps it; the next request for this one opens it anew.
         let is_of_path = |file: &Weak<CachedFile>| entry.body().files().any(|own| file.as_ptr() == Arc::as_ptr(own));
-        self.files.lock().retain(|_, file| !is_of_path(file));
+        self.files.lock().retain(|_, known| !is_of_path(&known.cached));
         true
     }
 
@@ -410,9 +415,22 @@ impl Cache {
         for entry in self.paths.entries() {
             entry.body().files().for_each(|file| file.release_idle(old));
         }
-        self.files.lock().retain(|_, file| file.strong_count() > 0);
+        self.files.lock().retain(|_, known| known.open.strong_count() > 0);
         self.resources.detached.release_finished();
         self.resources.statistics.tick(now.instant);
+    }
+}
+
+/// File that has been opened and is cached or in flight.
+#[derive(Debug)]
+struct KnownFile {
+    cached: Weak<CachedFile>,
+    open: Weak<OwnedFd>,
+}
+
+impl KnownFile {
+    fn upgrade(&self) -> (Option<Arc<CachedFile>>, Option<Arc<OwnedFd>>) {
+        (self.cached.upgrade(), self.open.upgrade())
     }
 }
 

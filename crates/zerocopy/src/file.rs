@@ -73,15 +73,16 @@ impl CachedFile {
     /// Prepares an open file for being sent by `strategy`, or by `sendfile` where that is impossible, which is counted.
     /// `reserved` is its share of the budgets.
     pub(crate) fn new(
-        opened: Opened,
+        file: Arc<OwnedFd>,
+        metadata: Metadata,
         heads: Heads,
         strategy: Strategy,
         reserved: Reservations,
         resources: &Arc<Resources>,
         unix: Duration,
     ) -> Self {
-        let state = FileState::new(opened.metadata, unix);
-        Self::with_strategy(opened.file, state, heads, strategy, reserved, resources, unix)
+        let state = FileState::new(metadata, unix);
+        Self::with_strategy(file, state, heads, strategy, reserved, resources, unix)
     }
 
     /// Prepares a file that nobody can change any more.
@@ -94,11 +95,11 @@ impl CachedFile {
         unix: Duration,
     ) -> Self {
         let state = FileState { metadata: opened.metadata, is_settled: true };
-        Self::with_strategy(opened.file, state, heads, strategy, reserved, resources, unix)
+        Self::with_strategy(Arc::new(opened.file), state, heads, strategy, reserved, resources, unix)
     }
 
     fn with_strategy(
-        file: OwnedFd,
+        file: Arc<OwnedFd>,
         state: FileState,
         heads: Heads,
         strategy: Strategy,
@@ -106,7 +107,7 @@ impl CachedFile {
         resources: &Arc<Resources>,
         unix: Duration,
     ) -> Self {
-        let (file, resources) = (Arc::new(file), Arc::clone(resources));
+        let resources = Arc::clone(resources);
         let mut cached =
             Self { state, heads, file, body: Body::File, reserved, resources, checked_ns: AtomicU64::new(0) };
         match cached.prepare(strategy, unix) {
@@ -177,6 +178,11 @@ impl CachedFile {
         move |out| {
             self.heads.ok.push(Part::Head, connection, unix, out);
         }
+    }
+
+    /// True if its descriptor counts against the budget of the cache.
+    pub(crate) fn is_accounted(&self) -> bool {
+        !self.reserved.is_empty()
     }
 
     pub(crate) fn descriptor(&self) -> &OwnedFd {

@@ -95,7 +95,7 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
         host.set_registered(Arc::clone(&region))?;
         registered = Some(region);
     }
-    let access = Access::new(args.admin_token.as_deref(), host.addresses());
+    let access = Access::new(args.admin_token.as_deref(), host.addresses(), host.has_proxies());
     let admin = access.rule();
     let cache = Cache::new(open_root(args.tree.default_content())?, Arc::default(), options, registered);
     let mut sites = Sites { model: CachedSite::new(Arc::new(cache), access), caches: HashMap::new() };
@@ -103,6 +103,7 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     let http = HttpOptions { upload_timeout: args.upload_timeout, http2, ..HttpOptions::from_host(&host) };
     let observer = args.tree.access_log.observer(&mut host)?;
     let server = ZerocopyServer::with_hosts(sites.open(&args.tree)?, http).with_observer(observer);
+    let server = server.with_rate(args.tree.rate.limiter());
     let redirect = args.tree.https.redirect(host.listen_front_ends());
     let server = Arc::new(server.with_https_redirect(redirect.clone()));
     start_janitor(&server).context("cannot start a thread")?;
@@ -128,7 +129,9 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
             advise_about_page(endpoint, admin);
         }
         if admin == AccessRule::Closed {
-            service::advise(format_args!("/cache/ is closed: not all addresses are loopback; --admin-token opens it"));
+            service::advise(format_args!(
+                "/cache/ is closed: others than this machine can connect; --admin-token opens it"
+            ));
         }
     })
 }

@@ -2,7 +2,6 @@ use std::{io, net::Shutdown as Half, pin::pin};
 
 use bytes::Bytes;
 use proto::{FileRegion, MappedRegion, PipeRegion, PipeSource, Protocol, Segment, Taken};
-use sys::socket;
 use tokio_uring::{
     buf::{BoundedBuf, IoBuf},
     fs::File,
@@ -24,13 +23,6 @@ pub(super) fn unless_interrupted(done: io::Result<usize>) -> io::Result<Option<u
 /// Writes interrupted one after the other after which the deadline is looked at: a single one may have been kept from
 /// running, but a process that is stopped often would never look.
 const INTERRUPTIONS_MAX: u32 = 8;
-/// Bytes of a file or pipe that are in memory at a time.
-const CHUNK_BYTES: usize = 128 * 1024;
-/// The same while the peer takes nothing: what a stalled reader costs.
-const STALLED_BYTES: usize = 8 * 1024;
-/// Buffers that a loop keeps for its connections.
-const CHUNKS_MAX: usize = 8;
-
 impl<P: Protocol> ConnectionState<'_, P> {
     /// Sends all there is, waiting for promises; returns early only when the session is done.
     pub(super) async fn flush(&mut self, stream: &TcpStream) -> io::Result<()> {
@@ -144,14 +136,14 @@ impl<P: Protocol> ConnectionState<'_, P> {
     /// The crate has neither sendfile nor splice: through a buffer, which is small while the peer takes nothing. What a
     /// write has left of it is read again.
     async fn send_file(&mut self, stream: &TcpStream, mut region: FileRegion) -> io::Result<FileRegion> {
-        // The crate's files own their descriptors; where there is none left, a plain call reads, too.
-        let file = region.file.try_clone().map(|file| File::from_std(file.into())).ok();
         while region.len > 0 {
-            let mut chunk = self.chunk(stream);
+            let (mut chunk, _permit) = self.chunks.lend(stream).await;
             let want = region.len.min(chunk.capacity() as u64) as usize;
-            let (read, chunk) = match &file {
-                Some(file) => file.read_at(chunk.slice(..want), region.offset).await,
-                None => {
+            // The crate's files own their descriptors, so that this one is a second one, for the read alone; where there is
+            // none left, a plain call reads, too.
+            let (read, chunk) = match region.file.try_clone() {
+                Ok(file) => File::from_std(file.into()).read_at(chunk.slice(..want), region.offset).await,
+                Err(_) => {
                     chunk.resize(want, 0);
                     let read = rustix::io::pread(&region.file, &mut chunk, region.offset);
                     chunk.truncate(read.unwrap_or(0));
@@ -164,33 +156,11 @@ impl<P: Protocol> ConnectionState<'_, P> {
                 Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()), // It shrank.
                 Some(_) => self.write_some(stream, chunk, 0).await?,
             };
-            self.give_back(chunk);
+            self.chunks.give_back(chunk);
             region.offset += n as u64;
             region.len -= n as u64;
         }
-        if let Some(file) = file {
-            file.close().await?;
-        }
         Ok(region)
-    }
-
-    /// Returns an empty buffer for what the socket takes: one of the loop's if it takes something, a small one if the
-    /// buffer may have to be held until it does.
-    fn chunk(&self, stream: &TcpStream) -> Vec<u8> {
-        if !socket::is_writable(stream) {
-            return Vec::with_capacity(STALLED_BYTES);
-        }
-        let mut chunk = self.chunks.borrow_mut().pop().unwrap_or_default();
-        chunk.clear();
-        chunk.reserve_exact(CHUNK_BYTES);
-        chunk
-    }
-
-    fn give_back(&self, chunk: Vec<u8>) {
-        let mut chunks = self.chunks.borrow_mut();
-        if chunk.capacity() >= CHUNK_BYTES && chunks.len() < CHUNKS_MAX {
-            chunks.push(chunk);
-        }
     }
 
     /// Sends a pipe through the same buffer, and pages of a mapped file from where they are.
@@ -207,15 +177,18 @@ impl<P: Protocol> ConnectionState<'_, P> {
             return Ok(Segment::File(self.send_file(stream, file).await?));
         }
         while let Some(scratch) = region.scratch().filter(|scratch| scratch.filled > 0) {
-            let mut chunk = self.chunk(stream);
+            let (mut chunk, permit) = self.chunks.lend(stream).await;
             chunk.resize(scratch.filled.min(chunk.capacity() as u64) as usize, 0);
             let n = rustix::io::read(&scratch.pipe.reader, &mut chunk[..])?; // The bytes are there: this does not wait.
             if n == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             chunk.truncate(n);
-            let chunk = self.write(stream, chunk).await?;
-            self.give_back(chunk);
+            let (chunk, written) = self.write_some(stream, chunk, 0).await?;
+            let rest = chunk[written..].to_vec();
+            self.chunks.give_back(chunk);
+            drop(permit);
+            self.write(stream, rest).await?;
             region.advance(n as u64);
         }
         Ok(Segment::Pipe(region))

@@ -66,7 +66,7 @@ impl Driver for Uring {
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
-        let limit = ConnectionLimit::new(config.connections_max);
+        let limit = ConnectionLimit::new(config);
         on_threads(config, shutdown, listeners.per_thread, |listeners| {
             RingLoop::new(&*protocol, listeners, config, &limit)?.run(shutdown)
         })

@@ -4,13 +4,13 @@ use std::{
     collections::BTreeMap,
     os::fd::AsFd,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use proto::{Now, Peer};
+use proto::{Now, Peer, ProxyAddresses};
 use sys::{
     listen::Address,
     socket::{self, Handle},
@@ -34,6 +34,8 @@ pub(crate) struct Profile {
     pub connected_unix_ms: u64,
     pub peer: Option<Address>,
     pub local: Option<Address>,
+    /// What a proxy has said instead of `peer` and `local`.
+    pub proxied: OnceLock<ProxyAddresses>,
     socket: Option<Handle>,
     /// Time of the last batch of commands.
     pub last_unix_ms: AtomicU64,
@@ -146,6 +148,9 @@ impl Profile {
 
     /// Returns the peer's address as Redis writes it: a client of a unix socket has the server's path and port 0.
     pub(crate) fn peer_text(&self) -> String {
+        if let Some(proxied) = self.proxied.get() {
+            return proxied.client.to_string();
+        }
         match &self.peer {
             Some(Address::Unix(path)) if path.as_os_str().is_empty() => self.local_text(),
             peer => address_text(peer.as_ref()),
@@ -154,7 +159,10 @@ impl Profile {
 
     /// Returns the address that the client has connected to, as Redis writes it.
     pub(crate) fn local_text(&self) -> String {
-        address_text(self.local.as_ref())
+        match self.proxied.get() {
+            Some(proxied) => proxied.server.to_string(),
+            None => address_text(self.local.as_ref()),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::{
     tests::{Lines, session, start},
     *,
 };
+use crate::Uptake;
 
 /// Ticks a session with pending output at its next deadline.
 fn tick_stalled(s: &mut Session<Lines>, protocol: &Lines, begin: Now, uptake: Uptake) -> Duration {

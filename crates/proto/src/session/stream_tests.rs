@@ -2,6 +2,7 @@
 
 use super::{tests::start, *};
 use crate::NextWrite;
+use crate::Uptake;
 
 /// A reply of so many bytes that is made as there is room, once it is asked for by any byte; `.` at the end of input.
 struct Stream(usize);

@@ -2,7 +2,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{BatchInput, NextWrite, Promise, Segment, Taken, run_batch};
+use crate::{BatchInput, NextWrite, Promise, Segment, Taken, Uptake, run_batch};
 
 /// Lines are answered in order: `N` by N bytes of `x` and a newline; `later N` the same by a promise; `bye` closes;
 /// `huh` lingers, `all` does until it is delivered. Short answers are inline, longer ones shared.

@@ -1,13 +1,16 @@
 //! Requests that need a user: they are let in, wait for a verdict, or are answered with a challenge.
 
-use proto::Flow;
+use std::time::Duration;
+
+use proto::{ClientKey, Flow};
 use wire::http1::{Body, Connection, Method, Part, Request, Status, Target, Version};
 
-use super::{Guard, Judgement, claimed_user};
+use super::{Judgement, claimed_user};
 use crate::{
     Site,
     observer::{LoggedNames, ObservedRequests},
     responder::{Next, Responder, Waited, expects_continue, flow_of, path_of, requested_persistence},
+    server::Checks,
     upload::{DiscardedBody, Pending},
     writer::Writer,
 };
@@ -29,12 +32,16 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
         request: &Request<'_>,
         head: &[u8],
         unread: usize,
-        is_redirected: bool,
+        checks: Checks,
         observed: Option<&mut Box<ObservedRequests>>,
     ) -> Next<S> {
-        let admission = match is_redirected {
-            true => Admission::Answered(self.handle_plain_request(request, head, unread)),
-            false => self.admit(request, unread),
+        let admission = match self.check_rate(checks.client) {
+            Err(wait) => Admission::Answered(self.refuse_for_now(request, unread, wait)),
+            Ok(()) => {
+                let redirected =
+                    if checks.is_redirected { self.redirect_to_https(request, head, unread) } else { None };
+                redirected.map_or_else(|| self.admit(request, unread), Admission::Answered)
+            }
         };
         if let Some(observed) = observed {
             let user = if let Admission::Granted(user) = &admission { user.as_deref() } else { None };
@@ -48,6 +55,19 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
         }
     }
 
+    /// Counts a request, once however often it is read.
+    fn check_rate(&self, client: Option<ClientKey>) -> Result<(), Duration> {
+        match (&self.server.rate, client) {
+            (Some(rate), Some(client)) if self.waited.is_none() => rate.admit(client, self.now),
+            _ => Ok(()),
+        }
+    }
+
+    fn refuse_for_now(&mut self, request: &Request<'_>, unread: usize, wait: Duration) -> Next<S> {
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        self.turn_away(request, unread, Status::TooManyRequests, Some(("Retry-After", &seconds.to_string())))
+    }
+
     /// Checks who asks. The request has not been consumed: one that has to wait for a verdict is read again.
     fn admit(&mut self, request: &Request<'_>, unread: usize) -> Admission<S> {
         let host = self.host;
@@ -59,26 +79,37 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
                 self.waited = self.waited.filter(Waited::has_lookup);
                 return Admission::Granted(Some(user));
             }
-            Judgement::Denied => return Admission::Answered(self.turn_away(request, unread, Status::Unauthorized)),
+            Judgement::Denied => return Admission::Answered(self.challenge(request, unread)),
             Judgement::Unknown(credentials) => credentials,
         };
         if self.may_prepare() && area.verify(credentials, || self.out.defer()) {
             return Admission::Answered(Next::Prepare(Waited::once_more(self.waited.take())));
         }
-        Admission::Answered(self.turn_away(request, unread, Status::ServiceUnavailable))
+        Admission::Answered(self.turn_away(request, unread, Status::ServiceUnavailable, None))
+    }
+
+    /// Asks for a user.
+    #[cold]
+    pub(crate) fn challenge(&mut self, request: &Request<'_>, unread: usize) -> Next<S> {
+        let field = self.host.settings.guard.as_ref().map(|guard| ("WWW-Authenticate", guard.challenge()));
+        self.turn_away(request, unread, Status::Unauthorized, field)
     }
 
     /// Answers a request that goes no further. The connection goes on unless a body is in its way.
-    #[cold]
-    pub(crate) fn turn_away(&mut self, request: &Request<'_>, unread: usize, status: Status) -> Next<S> {
+    fn turn_away(
+        &mut self,
+        request: &Request<'_>,
+        unread: usize,
+        status: Status,
+        field: Option<(&str, &str)>,
+    ) -> Next<S> {
         self.waited = None;
-        let guard = self.host.settings.guard.as_ref().filter(|_| status == Status::Unauthorized);
-        let (challenge, path) = (guard.map(Guard::challenge), path_of(request.target));
+        let path = path_of(request.target);
         let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
         let connection = requested_persistence(request);
         let discarded = match request.body {
             Body::Empty => {
-                self.send_page(status, challenge, path, part, connection);
+                self.send_page(status, field, path, part, connection);
                 return Next::Flow(flow_of(connection, unread > 0));
             }
             // A client that waits for a 100 may send the body or not.
@@ -87,7 +118,7 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
             Body::Length(_) | Body::Chunked => None,
         };
         let connection = if discarded.is_some() { connection } else { Connection::Close };
-        self.send_page(status, challenge, path, part, connection);
+        self.send_page(status, field, path, part, connection);
         discarded.map_or(Next::Flow(Flow::Linger), |body| Next::Body(Box::new(Pending::Discarded(body))))
     }
 

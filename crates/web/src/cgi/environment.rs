@@ -3,6 +3,7 @@
 use std::{
     ffi::{OsStr, OsString},
     io,
+    net::SocketAddr,
     os::{
         fd::AsFd,
         unix::ffi::{OsStrExt, OsStringExt},
@@ -10,6 +11,7 @@ use std::{
     path::Path,
 };
 
+use proto::ProxyAddresses;
 use sys::{listen::Address, socket};
 use wire::http1::{Request, Target, Version};
 
@@ -69,6 +71,13 @@ impl Addresses {
         let (remote_address, remote_port) = name(socket::peer(socket.as_fd()));
         let (local_address, local_port) = name(socket::local(socket.as_fd()));
         Self { remote_address, remote_port, local_address, local_port, is_secure: false }
+    }
+
+    /// Takes over what a proxy says.
+    pub(crate) fn set_proxied(&mut self, addresses: ProxyAddresses) {
+        let name = |address: SocketAddr| (address.ip().to_canonical().to_string(), address.port().to_string());
+        (self.remote_address, self.remote_port) = name(addresses.client);
+        (self.local_address, self.local_port) = name(addresses.server);
     }
 }
 

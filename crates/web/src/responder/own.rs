@@ -96,12 +96,12 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
         self.send_page(status, None, path, part, connection);
     }
 
-    /// Does the same; a 401 has this challenge instead of the built-in one.
+    /// Does the same, with this field in place of the one that its status has.
     #[cold]
     pub(crate) fn send_page(
         &mut self,
         status: Status,
-        challenge: Option<&str>,
+        own_field: Option<(&str, &str)>,
         path: Option<&[u8]>,
         part: Part,
         connection: Connection,
@@ -112,15 +112,15 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
             // One that is there in compressed form alone is none that everybody can read.
             let is_plain = |file: &S::File| S::heads(file).encoding().content_coding().is_none();
             let send = |found: Found<'_, S::File>| {
-                let builder = page::builder(status, challenge);
+                let builder = page::builder(status, own_field);
                 is_plain(found.file).then(|| self.send_error_page(builder, found.file, part, connection))
             };
             if let Ok((Some(()), lookup)) = host.site.with_own_file(page, now, send) {
                 return self.record_lookup(lookup);
             }
         }
-        if challenge.is_some() || path.is_some() && content.fields_depend_on_path() {
-            let page = page::page(status, challenge, &content.fields_for(path));
+        if own_field.is_some() || path.is_some() && content.fields_depend_on_path() {
+            let page = page::page(status, own_field, &content.fields_for(path));
             return self.send_prepared(&page, part, connection);
         }
         self.send_prepared(host.pages.get(status), part, connection);

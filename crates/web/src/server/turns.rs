@@ -25,6 +25,8 @@ impl<S: Site> Conn<S> {
             self.hosts = Arc::clone(&of.hosts);
         }
         self.observed = of.observed.as_ref().map(|observed| observed.of_stream());
+        self.checks = of.checks;
+        self.note_checks();
     }
 
     /// True if nothing is left of the request before.
@@ -100,7 +102,8 @@ impl<S: Site> WebServer<S> {
             pending_host: 0,
             observed: conn.observed.as_ref().map(|observed| observed.of_stream()),
             is_retiring: false,
-            is_redirected: conn.is_redirected,
+            checks: conn.checks,
+            has_checks: conn.has_checks,
             mode: Mode::Ready,
         }
     }

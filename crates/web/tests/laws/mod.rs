@@ -3,6 +3,7 @@
 
 mod content;
 mod http2;
+mod limits;
 mod paths;
 mod state;
 mod usage;

@@ -40,7 +40,15 @@ fn prepare(opened: Opened, strategy: Strategy) -> CachedFile {
 
 fn prepare_with(opened: Opened, strategy: Strategy, resources: &Arc<Resources>) -> CachedFile {
     let heads = Heads::new(&opened.metadata, &"a/b".into(), web::Encoding::Sole, b"", later(0).unix);
-    CachedFile::new(opened, heads, strategy, Reservations::new(), resources, later(0).unix)
+    CachedFile::new(
+        Arc::new(opened.file),
+        opened.metadata,
+        heads,
+        strategy,
+        Reservations::new(),
+        resources,
+        later(0).unix,
+    )
 }
 
 /// A file of one pipe that has come to rest. Removing its directory would change it.

@@ -33,7 +33,7 @@ fn a_cached_get_allocates_nothing() {
         let region = Region::new(1 << 20).unwrap();
         let root = Root::open(dir.path()).unwrap();
         let cache = Arc::new(Cache::new(root, Arc::default(), options, Some(region)));
-        let site = CachedSite::new(cache, Access::new(None, &[]));
+        let site = CachedSite::new(cache, Access::new(None, &[], false));
         let server = ZerocopyServer::new(site, HttpOptions::default());
         let now = Now { instant: Instant::now(), unix: sys::clock::unix_coarse() };
         let request = "GET /file HTTP/1.1\r\nHost: h:80\r\n\r\n";

@@ -27,8 +27,10 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().to_owned();
         let cache = Cache::new(Root::open(&root).unwrap(), Arc::default(), options, None);
-        let server =
-            ZerocopyServer::new(CachedSite::new(Arc::new(cache), Access::new(None, &[])), HttpOptions::default());
+        let server = ZerocopyServer::new(
+            CachedSite::new(Arc::new(cache), Access::new(None, &[], false)),
+            HttpOptions::default(),
+        );
         // Files made from here on have settled: their timestamps are a minute old.
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() + Duration::from_secs(60);
         Self { _dir: dir, root, server, now: Now { instant: Instant::now(), unix } }

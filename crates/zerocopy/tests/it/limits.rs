@@ -5,12 +5,15 @@ use std::{path::Path, process::Command};
 use anyhow::{Context, ensure};
 use testkit::{
     Client, Server, eventually,
-    http::Http,
+    http::{Http, get},
     installed_program,
+    open_files::{Exchange, connections_come_first},
     strace::{strace, with_faults},
 };
 
-use crate::setup::{ALL, EVENT_LOOPS, LOOPS_ALONE, ONE, PIPE, Setup, Site, bytes, number, of_strategy, stats};
+use crate::setup::{
+    ALL, Combination, EVENT_LOOPS, LOOPS_ALONE, ONE, PIPE, Setup, Site, bytes, number, of_strategy, stats,
+};
 
 const FILES: usize = 1_500;
 const SIZE: usize = 26_510;
@@ -230,4 +233,15 @@ fn a_process_without_descriptors_answers_503_and_recovers() {
         ensure!(got.status == 200 && got.body == bytes(100), "it passes: {}", got.status);
         Ok(())
     });
+}
+
+/// Files, mappings and pipes of the cache hold descriptors, and connections come first.
+#[test]
+fn connections_come_first_with_few_open_files() {
+    let site = many(300);
+    let request = get("/0");
+    let exchange = Exchange { request: request.as_bytes(), answer: b"HTTP/1.1 200 OK\r\n" };
+    let setup = Setup { args: &["--threads", "2"], ..ONE };
+    let command = |driver| setup.command(Combination { strategy: "auto", driver }, site.path());
+    connections_come_first(command, exchange, |server| all_are_right(server, 300));
 }

@@ -6,11 +6,14 @@ use anyhow::{Context, ensure};
 use fileserver::{ProtocolKind, Sample};
 use layouts::LayoutKind;
 use sys::listen::Address;
-use testkit::{Client, DriverKind, Server, eventually};
+use testkit::{
+    Client, DriverKind, Server, eventually,
+    open_files::{Exchange, connections_come_first},
+};
 use wire::file::Status;
 
 use crate::{
-    common::{Collection, DOCUMENTS, contents},
+    common::{Collection, DOCUMENTS, contents, frame},
     process::setup::{EXE, FRAMED, ORIGINAL, Setup, metric, metrics_address},
 };
 
@@ -205,4 +208,19 @@ fn a_second_signal_stops_at_once() {
     reader.send(b"LARGE008").unwrap();
     reader.take(100).unwrap();
     server.stop_by_second_signal().unwrap();
+}
+
+/// Cached documents hold descriptors, and connections come first.
+#[test]
+fn connections_come_first_with_few_open_files() {
+    let collection = Collection::new(LayoutKind::Flat);
+    let (id, size) = DOCUMENTS[2];
+    let answer = [&[0][..], &(size as u64).to_be_bytes(), &contents(id, size)].concat();
+    let exchange = Exchange { request: &frame(id.as_bytes()), answer: &answer };
+    let setup = Setup { threads: "2", ..FRAMED };
+    connections_come_first(
+        |driver| setup.command(driver, &collection.root),
+        exchange,
+        |server| DOCUMENTS.iter().try_for_each(|(id, _)| setup.get(server.address(), id.as_bytes()).map(drop)),
+    );
 }

@@ -419,3 +419,19 @@ fn a_program_learns_its_user_and_not_the_password() {
         Ok(())
     });
 }
+
+#[test]
+fn a_program_learns_the_client_that_a_proxy_names() {
+    let tree = Tree::new();
+    tree.script(
+        "who",
+        "printf 'Content-Type: text/plain\\n\\n'\necho \"$REMOTE_ADDR:$REMOTE_PORT $SERVER_ADDR:$SERVER_PORT\"",
+    );
+    tree.serve(&["--proxy-protocol", "127.0.0.1"], |server, _| {
+        let mut client = Http::connect(server.address())?;
+        client.send("PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n")?;
+        let got = client.get("/cgi-bin/who")?;
+        ensure!(text(&got) == "192.0.2.1:56324 198.51.100.1:443\n", "{got:?}");
+        Ok(())
+    });
+}

@@ -111,6 +111,26 @@ fn a_handshake_that_never_ends_is_cut_off() {
     });
 }
 
+#[test]
+fn challenges_in_the_clear_are_protected_like_their_path() {
+    let (certificates, tree) = (Certificates::new().unwrap(), tree());
+    // The password is "password": openssl passwd -6 -salt saltsalt password.
+    let hash = "$6$saltsalt$qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/";
+    let users = certificates.path("users");
+    fs::write(&users, format!("ada:{hash}\n")).unwrap();
+    let users = users.display().to_string();
+    let mut server =
+        start(DriverKind::DEFAULT, tree.path(), &certificates, &["--https-redirect", "--basic-auth", &users]).unwrap();
+    let mut plain = Http::connect(server.address()).unwrap();
+    assert_eq!(plain.get("/").unwrap().status, 301);
+    assert_eq!(plain.get("/.well-known/acme-challenge/token").unwrap().status, 401);
+    let mut client = certificates.connect(tls(&server), &TLS13).unwrap();
+    assert_eq!(client.ask(&get("/")).unwrap().status, 401);
+    let known = "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Basic YWRhOnBhc3N3b3Jk\r\n\r\n";
+    assert_eq!(client.ask(known).unwrap().body, b"home");
+    server.drain().unwrap();
+}
+
 /// Resumed sessions and long transfers go on while certificates are replaced.
 #[test]
 fn renewal_loses_no_connection_and_no_ticket() {

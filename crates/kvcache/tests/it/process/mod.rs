@@ -1,5 +1,6 @@
 //! Processes: ours, and those of others.
 
+mod clients;
 mod events;
 mod memcached;
 mod python;

@@ -1,13 +1,16 @@
 //! All protocols on all drivers and stores, on the same keys.
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use anyhow::ensure;
 use clap::ValueEnum;
 use kvcache::StoreKind;
-use testkit::{Client, check_each};
+use testkit::{
+    Client, DriverKind, check_each,
+    open_files::{Exchange, connections_come_first},
+};
 
-use crate::common::{Kv, exchange, on_every_driver};
+use crate::common::{EXE, Kv, exchange, on_every_driver};
 
 #[test]
 fn all_protocols_see_the_same_keys_on_every_driver() {
@@ -171,4 +174,14 @@ fn other_protocols_are_refused_at_the_memcached_address() {
 fn ensure_no_panic(stderr: &str) -> anyhow::Result<()> {
     ensure!(!stderr.contains("panicked"), "{stderr}");
     Ok(())
+}
+
+#[test]
+fn connections_come_first_with_few_open_files() {
+    let command = |driver: DriverKind| {
+        let mut command = Command::new(EXE);
+        command.args(["--listen", "127.0.0.1:0", "--threads", "2", "--driver", driver.name()]);
+        command
+    };
+    connections_come_first(command, Exchange { request: b"PING\r\n", answer: b"+PONG\r\n" }, |_| Ok(()));
 }

@@ -15,16 +15,18 @@ const BLOCK_MAX: usize = 2048;
 
 /// Header of a proxied connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct ProxyHeader {
+pub(crate) struct ProxyHeader {
     /// Client and the address that it connected to; `None` if the proxy speaks for itself (a health check), or does not know.
-    pub addresses: Option<ProxyAddresses>,
+    pub(crate) addresses: Option<ProxyAddresses>,
     /// Length of the header, in bytes.
-    pub len: usize,
+    pub(crate) len: usize,
 }
 
+/// Addresses of a connection at the proxy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ProxyAddresses {
     pub client: SocketAddr,
+    /// Address that the client has connected to.
     pub server: SocketAddr,
 }
 
@@ -43,7 +45,7 @@ pub enum ProxyError {
 ///
 /// # Errors
 /// The input begins with something else: nothing of it can be trusted.
-pub fn parse(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyError> {
+pub(crate) fn parse(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyError> {
     if begins(input, LINE_START) {
         line(input)
     } else if begins(input, SIGNATURE) {
@@ -61,7 +63,7 @@ fn begins(input: &[u8], start: &[u8]) -> bool {
 
 /// Version 1: `PROXY TCP4 192.0.2.1 198.51.100.1 56324 443`.
 fn line(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyError> {
-    let Some(end) = memchr::memchr(b'\n', &input[..input.len().min(LINE_MAX)]) else {
+    let Some(end) = input.iter().take(LINE_MAX).position(|&byte| byte == b'\n') else {
         return if input.len() < LINE_MAX { Ok(None) } else { Err(ProxyError::TooLong) };
     };
     let line = input[..end].strip_suffix(b"\r").and_then(|line| std::str::from_utf8(line).ok());
