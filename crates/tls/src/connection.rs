@@ -97,9 +97,15 @@ impl<P: Protocol> Connection<P> {
     /// Moves bytes in both directions for as long as something moves.
     pub(crate) fn turn(&mut self, layer: &Tls<P>, input: &[u8], now: Now, out: &mut Outbox) -> Step {
         // What the inner protocol may say before its own promise is settled goes before the layer's, too.
-        let awaited = out.withdraw_promise();
+        let is_multiplexed = self.inner.is_multiplexed(&layer.inner);
+        let awaited = if is_multiplexed { out.withdraw_promise() } else { None };
         let step = self.take_turn(layer, input, now, out);
-        awaited.into_iter().for_each(|reply| out.restore_promise(reply));
+        if let Some(reply) = awaited {
+            out.restore_promise(reply);
+            if self.is_held_up() {
+                out.hold_input();
+            }
+        }
         step
     }
 
@@ -144,6 +150,11 @@ impl<P: Protocol> Connection<P> {
         flow
     }
 
+    /// True if input has to wait for a promise.
+    fn is_held_up(&self) -> bool {
+        !self.inner.wants_read() && self.is_waiting() && !self.inner.has_ended()
+    }
+
     /// Decides what becomes of the connection, once nothing more can be moved.
     fn flow(&mut self, layer: &Tls<P>, now: Now, out: &mut Outbox) -> Result<Flow, Broken> {
         if self.phase != Phase::Open {
@@ -154,7 +165,7 @@ impl<P: Protocol> Connection<P> {
             self.inner.end_of_input();
             self.send(layer, now, out)?;
         }
-        if !self.inner.wants_read() && self.is_waiting() && !self.inner.has_ended() {
+        if self.is_held_up() {
             out.hold_input();
         }
         let inner = &mut self.inner;

@@ -11,9 +11,10 @@ use testkit::{
         settings, window_update,
     },
     installed_program, run_to_end,
+    tls::Certificates,
 };
 
-use super::{CONCURRENCY, command, expect_status, on_every_driver, serve, write};
+use super::{CONCURRENCY, EXE, command, expect_status, on_every_driver, serve, write};
 
 /// Length of a file that fits into no buffer between a server and its client.
 const LARGE: usize = 3 << 20;
@@ -62,6 +63,30 @@ fn h2spec_finds_no_fault() {
         let said = run(&h2spec, &["-h", &address.ip().to_string(), "-p", &port, "--timeout", "10"])?;
         ensure!(said.contains("145 tests, 145 passed, 0 skipped, 0 failed"), "{said}");
         Ok(())
+    });
+}
+
+/// The same over TLS, where HTTP/2 is agreed by ALPN, on addresses without a plain one beside them.
+#[test]
+fn h2spec_finds_no_fault_over_tls() {
+    let (h2spec, curl) = (installed_program("h2spec").unwrap(), installed_program("curl").unwrap());
+    let (tree, certificates) = (tree(), Certificates::new().unwrap());
+    check_each(DriverKind::ALL, CONCURRENCY, |&driver| {
+        let mut command = Command::new(EXE);
+        command.args(["--driver", driver.name(), "--threads", "1"]).args(certificates.flags("server")).arg(tree.path());
+        let mut server = Server::start_command(command, 1)?;
+        let port = address(&server)?.port().to_string();
+        if let Some(h2spec) = &h2spec {
+            let said = run(h2spec, &["-h", "127.0.0.1", "-p", &port, "-t", "-k", "--timeout", "10"])?;
+            ensure!(said.contains("145 tests, 145 passed, 0 skipped, 0 failed"), "{driver}: {said}");
+        }
+        if let Some(curl) = &curl {
+            let url = format!("https://127.0.0.1:{port}/large.bin");
+            let format = "%{http_version} %{http_code} %{size_download}";
+            let said = run(curl, &["-q", "-sSk", "--noproxy", "*", "-o", "/dev/null", "-w", format, &url])?;
+            ensure!(said == format!("2 200 {LARGE}"), "{driver}: {said}");
+        }
+        server.drain().with_context(|| driver.name())
     });
 }
 
