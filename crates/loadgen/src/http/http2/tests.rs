@@ -192,3 +192,26 @@ fn a_malformed_head_fails_its_stream_alone() {
         assert_eq!(fates, [(1, failed), (3, Fate::Settled { outcome: Ok(()), detail: None })], "{fields:?}");
     }
 }
+
+#[test]
+fn an_equal_block_means_what_the_table_says_now() {
+    // `:status` with a value that goes into the table, and what was added last.
+    let added = |status: &str| [b"\x48\x03", status.as_bytes()].concat();
+    let newest = b"\xbe".to_vec();
+    let mut bytes = settings();
+    let blocks = [added("200"), added("200"), newest.clone(), newest.clone(), newest.clone(), added("404"), newest];
+    for (stream, block) in (1..).step_by(2).zip(blocks) {
+        push_headers(stream, &block, true, 1 << 14, &mut bytes);
+    }
+    let (fates, end) = seen([&bytes[..]], 7);
+    let (good, missing) = (Ok(()), Err(ErrorClass::Status));
+    let expected = [good, good, good, good, good, missing, missing];
+    let outcomes: Vec<_> = fates
+        .into_iter()
+        .map(|(_, fate)| match fate {
+            Fate::Settled { outcome, .. } => outcome,
+            Fate::Unread => panic!("nothing was refused"),
+        })
+        .collect();
+    assert_eq!((outcomes, end), (expected.to_vec(), Ok(())));
+}

@@ -127,3 +127,10 @@ fn a_body_is_not_sent_on_behind_the_response() {
     let reset = written(|out| push_rst_stream(stream, ErrorCode::Cancel, out));
     assert_eq!((written(|out| connection.take_output(out)), connection.next_piece()), (reset, None));
 }
+
+#[test]
+fn a_frame_larger_than_we_allow_is_refused_by_its_header() {
+    let frame = written(|out| push_data_header(1, FRAME_BYTES as usize + 1, false, out));
+    let error = connection(1, &[]).feed(&frame, &mut Seen::default()).unwrap_err();
+    assert_eq!(error, FrameError::connection(ErrorCode::FrameSizeError));
+}
