@@ -54,6 +54,23 @@ fn replies_of_streams_are_matched_in_any_order() {
 }
 
 #[test]
+fn each_stream_has_a_latency_of_its_own() {
+    let url = serve(&[], |_, peer| {
+        let Some((held, _)) = peer.request() else { return };
+        for _ in 0..20 {
+            let Some((stream, _)) = peer.request() else { return };
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            peer.reply(stream, b"body");
+        }
+        peer.reply(held, b"body");
+    });
+    let run = Run::http(&url, &["--http2", "-c", "1", "-n", "21", "--streams", "2"]);
+    run.assert_errors(&[]);
+    // The first reply comes last: it alone has taken all of the 400 ms.
+    assert!(run.result.latency_us.max >= 395_000.0, "{:?}", run.result.latency_us);
+}
+
+#[test]
 fn one_wrong_body_among_many_streams_is_found() {
     let url = serve(&[], |_, peer| {
         for number in 0.. {
