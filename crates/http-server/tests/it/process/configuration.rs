@@ -106,6 +106,17 @@ fn a_bad_file_is_one_line_for_each_error_and_status_2() {
 }
 
 #[test]
+fn true_and_false_stand_for_on_and_off() {
+    let tree = sites();
+    let text = "root = '@/a'\nlisting = true\n[[host]]\nnames = ['b']\nlisting = false\nprecompressed = true\ncompress = false";
+    let config = write(tree.path(), "switches.toml", text);
+    let mut check = command(&config);
+    check.arg("--check-config");
+    let done = run_to_end(check).unwrap();
+    assert_eq!(done.code(), Some(0), "{done:?}");
+}
+
+#[test]
 fn a_check_reads_what_the_start_would() {
     let tree = sites();
     let check = |text: &str| {
