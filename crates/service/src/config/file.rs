@@ -258,11 +258,12 @@ fn scalar(arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<String, (Range<usiz
 
 /// Returns the spelling of a truth value, which is `on` or `off` for flags that have these.
 fn truth(arg: &Arg, value: bool) -> &'static str {
-    let has = |name: &str| arg.get_possible_values().iter().any(|possible| possible.matches(name, false));
-    // A flag that is parsed by a function has no possible values, but for their names in its help.
-    let is_named = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == "on|off"));
-    let is_switch = is_named || has("on") && has("off");
-    match (value, matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && is_switch) {
+    let names = || arg.get_value_names().into_iter().flatten();
+    let has = |name: &str| {
+        names().any(|names| names.split('|').any(|other| other == name))
+            || arg.get_possible_values().iter().any(|possible| possible.matches(name, false))
+    };
+    match (value, matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && has("on") && has("off")) {
         (true, true) => "on",
         (false, true) => "off",
         (true, false) => "true",

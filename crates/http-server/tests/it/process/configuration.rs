@@ -106,17 +106,6 @@ fn a_bad_file_is_one_line_for_each_error_and_status_2() {
 }
 
 #[test]
-fn true_and_false_stand_for_on_and_off() {
-    let tree = sites();
-    let text = "root = '@/a'\nlisting = true\n[[host]]\nnames = ['b']\nlisting = false\nprecompressed = true\ncompress = false";
-    let config = write(tree.path(), "switches.toml", text);
-    let mut check = command(&config);
-    check.arg("--check-config");
-    let done = run_to_end(check).unwrap();
-    assert_eq!(done.code(), Some(0), "{done:?}");
-}
-
-#[test]
 fn a_check_reads_what_the_start_would() {
     let tree = sites();
     let check = |text: &str| {
@@ -259,4 +248,19 @@ fn users_are_those_of_the_last_good_reload() {
         ensure!(server.stop()?.success());
         Ok(())
     });
+}
+
+#[test]
+fn true_and_false_stand_for_on_and_off() {
+    let tree = sites();
+    for (value, is_on) in [("true", true), ("false", false), ("\"on\"", true), ("\"off\"", false)] {
+        let keys = ["listing", "compress", "precompressed"].map(|key| format!("{key} = {value}\n")).concat();
+        let text = format!("{keys}[[host]]\nnames = [\"b.org\"]\nroot = \"@/b\"\n{keys}");
+        let config = write(tree.path(), "switches.toml", &text);
+        let mut command = command(&config);
+        command.arg("--print-config");
+        let printed = run_to_end(command).unwrap();
+        let want = format!("listing = \"{}\"", if is_on { "on" } else { "off" });
+        assert!(printed.stdout.matches(&want).count() >= 2, "{value}: {printed:?}");
+    }
 }
