@@ -8,6 +8,7 @@ mod cgi;
 mod coding;
 mod config;
 mod file;
+mod http2;
 mod kv;
 mod request;
 mod response;
@@ -18,6 +19,7 @@ pub use cgi::cgi;
 pub use coding::accept_encoding;
 pub use config::config;
 pub use file::file;
+pub use http2::{hpack, http2};
 pub use kv::{memcached_reply, memcached_request, resp_reply, resp_request, us};
 pub use request::http1_request;
 pub use response::http1_response;
@@ -30,13 +32,15 @@ mod tests {
     /// Every seed, and every input that a fuzzer has found and that was kept, obeys its law.
     #[test]
     fn the_corpus_obeys_the_laws() {
-        let targets: [(&str, Law); 12] = [
+        let targets: [(&str, Law); 14] = [
             ("accept_encoding", super::accept_encoding),
             ("cgi", super::cgi),
             ("config", super::config),
             ("file", super::file),
+            ("hpack", super::hpack),
             ("http1_request", super::http1_request),
             ("http1_response", super::http1_response),
+            ("http2", super::http2),
             ("memcached_reply", super::memcached_reply),
             ("memcached_request", super::memcached_request),
             ("resp_reply", super::resp_reply),

@@ -7,7 +7,7 @@ use wire::http1::{
 use crate::tearing::Tearing;
 
 /// Limits that short inputs reach, too.
-const LIMITS: HeadLimits = HeadLimits { line_bytes_max: 200, head_bytes_max: 500 };
+const LIMITS: HeadLimits = HeadLimits { line_bytes_max: 200, head_bytes_max: 500, is_http2: false };
 
 /// A request head in pieces has the same meaning as in one, and is refused for the same reason.
 pub fn http1_request(data: &[u8]) {

@@ -7,7 +7,8 @@ use sys::socket;
 
 use crate::counters::Tally;
 
-/// Answers more of what arrived before the drain, whether or not it has been announced, and ends the input after it.
+/// Answers more of what arrived before the drain, whether or not it has been announced, and ends the input after it,
+/// or has the protocol end the connection itself.
 /// Call it while the session wants to read.
 pub(crate) fn read_arrived<P: Protocol>(
     socket: BorrowedFd<'_>,
@@ -23,7 +24,9 @@ pub(crate) fn read_arrived<P: Protocol>(
             session.received(n, now);
             session.resume(protocol, now);
         }
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => session.end_of_input(),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            session.drain(protocol);
+        }
         Err(error) => return Err(error),
     }
     Ok(())

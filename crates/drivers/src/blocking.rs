@@ -104,6 +104,11 @@ impl ThreadWaker {
     }
 }
 
+/// Timeout of reads while a promise is waited for that replies may overtake.
+const PROMISE_TICK: Duration = Duration::from_millis(5);
+/// Time between two reads of a connection that goes on while the server drains.
+const DRAIN_TICK: Duration = Duration::from_millis(5);
+
 /// Accepts until drained, on a thread per address. A connection that `start` gives back is refused.
 pub(crate) fn accept_on_threads(
     listeners: Listeners,
@@ -251,6 +256,16 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
         let read = socket::recv_once(accepted.socket.as_fd(), session.recv_space());
         let now = clock::now();
         match read {
+            // The drain has shut the reading side, which wakes a thread; what arrives after that can still be read, and the
+            // end that the peer makes is another.
+            Ok(0)
+                if self.shutdown.is_draining()
+                    && socket::is_established(&accepted.socket)
+                    && session.drain(self.protocol) =>
+            {
+                session.tick(self.protocol, now, || uptake(&accepted.socket));
+                thread::park_timeout(DRAIN_TICK);
+            }
             Ok(0) => session.end_of_input(),
             Ok(n) => {
                 // A peer that never pauses meets its deadlines here: that of a request, and that of its age.
@@ -279,7 +294,15 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
         let now = clock::now();
         match wrote {
             Ok(0) => {
-                if session.outbox().poll_reply(&self.waker).is_pending() {
+                if session.outbox().poll_reply(&self.waker).is_ready() {
+                    return Ok(());
+                }
+                if session.is_multiplexed(self.protocol) && session.wants_read() {
+                    // One thread cannot wait for both, so it looks at the promise often.
+                    connection.set_read_tick(PROMISE_TICK)?;
+                    self.read(connection)?;
+                    connection.session.resume(self.protocol, clock::now());
+                } else {
                     thread::park_timeout(self.tick);
                     session.tick(self.protocol, now, || uptake(&accepted.socket));
                 }

@@ -211,7 +211,7 @@ async fn serve_connection<P: Protocol>(
                 continue;
             }
             tally.publish(counters);
-            if drain.poll(cx) && !session.has_ended() && session.wants_read() {
+            if drain.poll(cx) && !session.is_draining() && session.wants_read() {
                 // The runtime may not have heard yet of what has arrived.
                 read_arrived(socket.as_fd(), session, *protocol, clock::now(), tally)?;
                 continue;

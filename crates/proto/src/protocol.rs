@@ -88,6 +88,22 @@ pub trait Protocol: Send + Sync + 'static {
 
     fn open(&self, peer: Peer<'_>, now: Now) -> Self::Conn;
 
+    /// Returns true if replies of this connection may overtake a promise at the end of its queue
+    /// ([`Outbox::withdraw_promise`]): whoever waits for that reads on meanwhile. Asked only where [`Protocol::STREAMS`] says
+    /// that any may.
+    #[inline]
+    fn is_multiplexed(&self, conn: &Self::Conn) -> bool {
+        let _ = conn;
+        false
+    }
+
+    /// Notes that the server drains. Returns true if input is still to be taken, until the protocol ends the connection
+    /// itself: a turn follows. By default the input ends. Called only where [`Protocol::STREAMS`] is raised.
+    fn on_drain(&self, conn: &mut Self::Conn) -> bool {
+        let _ = conn;
+        false
+    }
+
     /// Returns true if this connection is to have turns of its own; asked only where [`Protocol::STREAMS`] says that any may.
     /// One that says no is offered input alone, and told its end.
     #[inline]

@@ -5,7 +5,10 @@
 mod greeting;
 mod time;
 
-use std::time::{Duration, Instant};
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
 use self::greeting::Proxied;
 use crate::{BatchEntry, Flow, Limits, Now, Outbox, Peer, Protocol, Secured, Step, inbox::Inbox, stall::StallCheck};
@@ -50,6 +53,10 @@ pub struct Session<P: Protocol> {
     is_ended: bool,
     /// A protocol with [`Protocol::STREAMS`] has been told so.
     is_end_told: bool,
+    /// The server drains.
+    is_draining: bool,
+    /// The protocol goes on meanwhile, and has not had its turn yet.
+    owes_drain_turn: bool,
     quiet_since: Instant,
     /// The last time that input arrived.
     heard_at: Instant,
@@ -74,6 +81,8 @@ impl<P: Protocol> Session<P> {
             phase: if proxied.is_some() { Phase::Greeting } else { Phase::Open },
             is_ended: false,
             is_end_told: false,
+            is_draining: false,
+            owes_drain_turn: false,
             quiet_since: now.instant,
             heard_at: now.instant,
             retire_at: limits.age_max.and_then(|age| now.instant.checked_add(age)),
@@ -162,6 +171,33 @@ impl<P: Protocol> Session<P> {
         self.is_ended = true;
     }
 
+    /// Ends the input, since the server drains, unless the protocol goes on until it has ended the connection itself. A turn
+    /// is due in either case. Returns true if it goes on.
+    pub fn drain(&mut self, protocol: &P) -> bool {
+        if !mem::replace(&mut self.is_draining, true) && !self.drain_streams(protocol) {
+            self.is_ended = true;
+        }
+        !self.is_ended
+    }
+
+    /// Tells a protocol that the server drains. Returns true if it goes on; otherwise the input has to end.
+    pub fn drain_streams(&mut self, protocol: &P) -> bool {
+        let is_open = self.phase == Phase::Open && !self.is_ended;
+        let goes_on = P::STREAMS && is_open && protocol.on_drain(&mut self.conn);
+        self.owes_drain_turn |= goes_on;
+        goes_on
+    }
+
+    /// True from [`Session::drain`] on.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    /// True if replies may overtake a promise that is waited for, so that there is something to read for.
+    pub fn is_multiplexed(&self, protocol: &P) -> bool {
+        P::STREAMS && protocol.is_multiplexed(&self.conn)
+    }
+
     pub fn has_ended(&self) -> bool {
         self.is_ended
     }
@@ -214,7 +250,7 @@ impl<P: Protocol> Session<P> {
     #[inline]
     pub fn wants_turn(&self, protocol: &P, flushed: bool) -> bool {
         flushed && (self.has_input() || self.is_streaming(protocol) && self.can_take_input())
-            || self.owes_end() && self.can_take_input()
+            || (self.owes_end() || self.owes_drain_turn) && self.can_take_input()
     }
 
     /// Offers held input again: after new input, or after a flush made room. A protocol with [`Protocol::STREAMS`] has
@@ -232,6 +268,7 @@ impl<P: Protocol> Session<P> {
 
     fn resume_stream(&mut self, protocol: &P, now: Now) {
         if self.has_input() || self.is_streaming(protocol) {
+            self.owes_drain_turn = false;
             self.offer_held(protocol, now);
         }
         if self.owes_end() && self.can_take_input() {

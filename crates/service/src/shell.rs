@@ -102,7 +102,7 @@ impl Shell {
 
     /// See [`crate::Host::at_end`].
     pub fn at_end(&mut self, last: impl FnOnce() -> anyhow::Result<()> + Send + 'static) {
-        self.at_end.set(last);
+        self.at_end.push(last);
     }
 
     /// See [`crate::Host::at_once`].

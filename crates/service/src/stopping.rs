@@ -79,23 +79,24 @@ pub(crate) struct AtEnd(Arc<Mutex<End>>);
 
 #[derive(Default)]
 struct End {
-    last: Option<FinalAction>,
+    last: Vec<FinalAction>,
     begun: bool,
     lines: Vec<LineWriter>,
 }
 
 impl End {
     /// Does what is to be done last, of which nothing is left then.
-    fn run(last: Option<FinalAction>, lines: Vec<LineWriter>) -> anyhow::Result<()> {
-        let outcome = last.map_or(Ok(()), |last| last());
+    fn run(last: Vec<FinalAction>, lines: Vec<LineWriter>) -> anyhow::Result<()> {
+        // Each is run whatever became of those before it; the first error is that of all.
+        let outcome = last.into_iter().map(|last| last()).fold(Ok(()), anyhow::Result::and);
         lines.iter().for_each(|lines| lines.finish(LINES_PATIENCE));
         outcome
     }
 }
 
 impl AtEnd {
-    pub(crate) fn set(&self, last: impl FnOnce() -> anyhow::Result<()> + Send + 'static) {
-        self.0.lock().last = Some(Box::new(last));
+    pub(crate) fn push(&self, last: impl FnOnce() -> anyhow::Result<()> + Send + 'static) {
+        self.0.lock().last.push(Box::new(last));
     }
 
     /// Waits at the end until the lines are written.
@@ -107,7 +108,7 @@ impl AtEnd {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let mut end = self.0.lock();
         end.begun = true;
-        let (last, lines) = (end.last.take(), mem::take(&mut end.lines));
+        let (last, lines) = (mem::take(&mut end.last), mem::take(&mut end.lines));
         drop(end); // However long this takes, it is not the drain that does.
         End::run(last, lines)
     }
@@ -119,7 +120,7 @@ impl AtEnd {
             return;
         }
         tracing::warn!("connections still open after the drain timeout of {drain_timeout:?} are cut off");
-        let outcome = End::run(end.last.take(), mem::take(&mut end.lines));
+        let outcome = End::run(mem::take(&mut end.last), mem::take(&mut end.lines));
         if let Err(error) = &outcome {
             output::to_stderr(format_args!("error: {}", output::chain(error)));
         }
@@ -208,4 +209,26 @@ fn remove_and_exit(files: &[PathBuf], status: i32) -> ! {
         let _ = std::fs::remove_file(file);
     }
     process::exit(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+
+    #[test]
+    fn every_hook_of_the_end_is_run_in_order_and_once() {
+        let (at_end, run) = (AtEnd::default(), Arc::<Mutex<Vec<u32>>>::default());
+        for number in 0..3 {
+            let run = Arc::clone(&run);
+            at_end.push(move || {
+                run.lock().push(number);
+                if number < 2 { bail!("hook {number}") } else { Ok(()) }
+            });
+        }
+        assert_eq!(at_end.run().unwrap_err().to_string(), "hook 0");
+        at_end.run().unwrap();
+        assert_eq!(*run.lock(), [0, 1, 2]);
+    }
 }

@@ -81,17 +81,29 @@ pub fn pending(socket: &impl AsRawFd) -> io::Result<u64> {
 /// Bytes that the peer has acknowledged since the connection began; `None` where that is not counted: on unix sockets
 /// and old kernels.
 pub fn acknowledged(socket: &impl AsRawFd) -> Option<u64> {
-    /// Place of `tcpi_bytes_acked` in `struct tcp_info` (linux/tcp.h).
-    const AT: usize = 120;
-    let mut info = [0_u8; AT + 8];
+    let bytes = *tcp_info(socket)?.last_chunk()?;
+    Some(u64::from_ne_bytes(bytes))
+}
+
+/// True if the peer of a TCP socket may still send: it has neither said that it will not nor gone.
+pub fn is_established(socket: &impl AsRawFd) -> bool {
+    /// TCP_ESTABLISHED (net/tcp_states.h).
+    const ESTABLISHED: u8 = 1;
+    tcp_info(socket).is_some_and(|info| info[0] == ESTABLISHED)
+}
+
+/// Place of `tcpi_bytes_acked` in `struct tcp_info` (linux/tcp.h), which begins with the connection's state.
+const BYTES_ACKED_AT: usize = 120;
+
+fn tcp_info(socket: &impl AsRawFd) -> Option<[u8; BYTES_ACKED_AT + 8]> {
+    let mut info = [0_u8; BYTES_ACKED_AT + 8];
     let mut len = info.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes to `info`, and their number to `len`.
     let outcome = unsafe {
         let info = info.as_mut_ptr().cast();
         libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info, &raw mut len)
     };
-    let bytes = info.last_chunk().filter(|_| outcome == 0 && len as usize == info.len());
-    bytes.map(|bytes| u64::from_ne_bytes(*bytes))
+    (outcome == 0 && len as usize == info.len()).then_some(info)
 }
 
 /// Lets the socket end with a reset when it is closed, and what the kernel still has of its output be dropped

@@ -89,8 +89,27 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
+    /// Returns true if the inner protocol goes on while the server drains.
+    pub(crate) fn drain(&mut self, layer: &Tls<P>) -> bool {
+        self.phase == Phase::Open && self.inner.drain_streams(&layer.inner)
+    }
+
     /// Moves bytes in both directions for as long as something moves.
     pub(crate) fn turn(&mut self, layer: &Tls<P>, input: &[u8], now: Now, out: &mut Outbox) -> Step {
+        // What the inner protocol may say before its own promise is settled goes before the layer's, too.
+        let is_multiplexed = self.inner.is_multiplexed(&layer.inner);
+        let awaited = if is_multiplexed { out.withdraw_promise() } else { None };
+        let step = self.take_turn(layer, input, now, out);
+        if let Some(reply) = awaited {
+            out.restore_promise(reply);
+            if self.is_held_up() {
+                out.hold_input();
+            }
+        }
+        step
+    }
+
+    fn take_turn(&mut self, layer: &Tls<P>, input: &[u8], now: Now, out: &mut Outbox) -> Step {
         self.note_time(layer, now, out);
         let mut step = Step::open(0);
         scratch::lend_buffer(self.inner.outbox());
@@ -131,6 +150,11 @@ impl<P: Protocol> Connection<P> {
         flow
     }
 
+    /// True if input has to wait for a promise.
+    fn is_held_up(&self) -> bool {
+        !self.inner.wants_read() && self.is_waiting() && !self.inner.has_ended()
+    }
+
     /// Decides what becomes of the connection, once nothing more can be moved.
     fn flow(&mut self, layer: &Tls<P>, now: Now, out: &mut Outbox) -> Result<Flow, Broken> {
         if self.phase != Phase::Open {
@@ -141,7 +165,7 @@ impl<P: Protocol> Connection<P> {
             self.inner.end_of_input();
             self.send(layer, now, out)?;
         }
-        if !self.inner.wants_read() && self.is_waiting() && !self.inner.has_ended() {
+        if self.is_held_up() {
             out.hold_input();
         }
         let inner = &mut self.inner;

@@ -59,6 +59,14 @@ impl<P: Protocol> Protocol for Tls<P> {
         Connection::new(self, self.config.current(), peer, self.limits, handshake_until, now)
     }
 
+    fn is_multiplexed(&self, conn: &Connection<P>) -> bool {
+        conn.inner.is_multiplexed(&self.inner)
+    }
+
+    fn on_drain(&self, conn: &mut Connection<P>) -> bool {
+        conn.drain(self)
+    }
+
     fn on_proxied(&self, conn: &mut Connection<P>, addresses: ProxyAddresses) {
         conn.inner.proxied(&self.inner, addresses);
     }

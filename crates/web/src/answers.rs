@@ -221,7 +221,9 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
                 self.send_status(status_of(&error), path_of(request.target), part, connection)
             }
             Some(Outcome::Program(Ok(output))) => match cgi::parse(&output) {
-                Ok(CgiResponse::Document(document)) => self.send_document(&document, part, connection),
+                Ok(CgiResponse::Document(document)) => {
+                    self.send_document(document, path_of(request.target), part, connection);
+                }
                 Ok(CgiResponse::LocalRedirect(to)) if redirects < REDIRECTS_MAX => {
                     self.redirects = redirects + 1;
                     let next = self.redirect(to, &request, connection);
@@ -251,8 +253,17 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
         }
     }
 
-    fn send_document(&mut self, document: &Document<'_>, part: Part, connection: Connection) {
-        let mut bytes = self.writer.document(document, connection, self.now, self.out);
+    /// Sends what a program says, with the configured fields that it does not say itself.
+    fn send_document(&mut self, document: Document<'_>, path: Option<&[u8]>, part: Part, connection: Connection) {
+        let (configured, mut document) = (self.host.settings.content.fields_for(path), document);
+        for line in configured.split(|&byte| byte == b'\n') {
+            let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+            let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+            if !document.fields.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)) {
+                document.fields.push((name, value));
+            }
+        }
+        let mut bytes = self.writer.document(&document, connection, self.now, self.out);
         if part == Part::Whole {
             self.out.push_body(&document.body, |body| body.to_vec().into());
             bytes += document.body.len() as u64;

@@ -174,6 +174,7 @@ impl Programs {
     /// # Errors
     /// See [`CgiError`].
     pub fn open(options: &CgiOptions, document_root: &Path) -> Result<Self, CgiError> {
+        sys::limits::close_descriptors_on_exec();
         let problem = |source| CgiError::Directory { path: options.directory.clone(), source };
         let directory = options.directory.canonicalize().map_err(problem)?;
         let root = Root::open(&directory).map_err(|error| problem(error.into()))?;

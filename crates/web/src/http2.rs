@@ -7,21 +7,20 @@
 //! Heads are sent at once; bodies are cut into frames as the windows and the order of priorities say. What the client has no
 //! window for stays with its stream, and costs what it costs there: a file region, not its bytes.
 
-use std::{
-    mem,
-    sync::Arc,
-    task::Poll,
-    time::{Duration, Instant},
-};
+mod stream;
+mod time;
+
+use std::{mem, sync::Arc, task::Poll, time::Instant};
 
 use proto::{Alarm, Flow, Now, Outbox, Step};
 use service::Departures;
-use wire::http2::{ErrorCode, Event, ServerConnection, is_data_next};
+use wire::http2::{ErrorCode, Event, ServerConnection};
 
+use self::stream::Stream;
 use crate::{
-    HttpOptions, Site, WebServer,
+    Site, WebServer,
     observer::ObservedRequests,
-    server::{Conn, Mode},
+    server::Conn,
     writer::{Http2, push_continue_block},
 };
 
@@ -35,8 +34,6 @@ const SMALL_MAX: u64 = 2 << 10;
 const SPARE_MAX: usize = 2;
 /// Memory that a stream keeps for the next request, in bytes.
 const KEPT: usize = 1 << 10;
-/// Bytes per second that a client takes at least of what it has asked for, averaged over the idle timeout.
-const RATE_MIN: u64 = 500;
 
 /// Streams of one connection, and what they share.
 #[derive(Debug)]
@@ -63,23 +60,6 @@ pub(crate) struct Multiplexer<S: Site> {
     unclaimed: u64,
     /// Bytes in the outbox then.
     queued: u64,
-}
-
-/// A request, and the response to it.
-#[derive(Debug)]
-struct Stream<S: Site> {
-    conn: Conn<S>,
-    /// What has not been read of the request.
-    input: Vec<u8>,
-    /// Body of the response, and promises.
-    out: Outbox,
-    /// The length of the body is unknown, so it is handed on in chunks.
-    is_chunked: bool,
-    /// The response has been written, or is held.
-    is_answered: bool,
-    /// Head of a response that waits for the end of a short body, which nobody wants: only then is it known that the request
-    /// is well-formed.
-    held: Vec<u8>,
 }
 
 impl<S: Site> Default for Multiplexer<S> {
@@ -375,125 +355,8 @@ impl<S: Site> Multiplexer<S> {
         }
     }
 
-    // --- time -----------------------------------------------------------------------------
-
-    /// Notes that something which has to come at once has begun, or is whole.
-    fn note_progress(&mut self, rest: &[u8], now: Now) {
-        let is_torn = self.connection.is_mid_head() || !rest.is_empty() && !is_data_next(rest);
-        self.head_started = if is_torn { self.head_started.or(Some(now.instant)) } else { None };
-    }
-
-    /// Notes how much a client takes that has windows for less than there is.
-    fn note_congestion(&mut self, sent: u64, now: Now) {
-        self.congestion = match self.congestion {
-            _ if !self.connection.has_output() => None,
-            None => Some((now.instant, 0)),
-            Some((since, taken)) => Some((since, taken + sent)),
-        };
-    }
-
-    /// Returns the time of the next thing to do.
-    pub(crate) fn deadline(&self, options: &HttpOptions, quiet_since: Instant) -> Option<Instant> {
-        let after = |since: Instant, timeout: Duration| since.checked_add(timeout);
-        let head = self.head_started.and_then(|started| after(started, options.request_timeout));
-        let bodies = self.streams.iter().filter_map(|(_, stream)| stream.started());
-        let body = bodies.min().and_then(|started| after(started, options.upload_timeout));
-        let congestion = self.congestion.and_then(|(since, _)| after(since, options.idle_timeout));
-        let idle = if self.streams.is_empty() { after(quiet_since, options.idle_timeout) } else { None };
-        head.into_iter().chain(body).chain(congestion).chain(idle).min()
-    }
-
-    /// Does what is due.
-    pub(crate) fn expire(&mut self, server: &WebServer<S>, now: Now, out: &mut Outbox) -> Flow {
-        let options = &server.options;
-        let is_over = |since: Instant, timeout| now.instant.saturating_duration_since(since) >= timeout;
-        if self.head_started.is_some_and(|started| is_over(started, options.request_timeout)) {
-            self.connection.fail(ErrorCode::NoError, out.inline());
-            return Flow::Linger;
-        }
-        if let Some((since, taken)) = self.congestion
-            && is_over(since, options.idle_timeout)
-        {
-            let wanted = RATE_MIN * options.idle_timeout.as_secs().max(1);
-            if taken < wanted {
-                self.connection.fail(ErrorCode::EnhanceYourCalm, out.inline());
-                return Flow::Linger;
-            }
-            self.congestion = Some((now.instant, 0));
-        }
-        let mut at = 0;
-        while let Some((_, stream)) = self.streams.get(at) {
-            if stream.started().is_some_and(|started| is_over(started, options.upload_timeout)) {
-                if !stream.held.is_empty() {
-                    self.send_held(at, out);
-                    continue;
-                }
-                let (number, mut stream) = self.streams.remove(at);
-                self.writer.clear();
-                stream.conn.pending = None;
-                server.time_out(&mut stream.conn, now, &mut stream.out, &mut self.writer);
-                self.after_answer(number, stream, at, out);
-            }
-            at += 1;
-        }
-        if self.streams.is_empty() {
-            self.connection.fail(ErrorCode::NoError, out.inline());
-            return Flow::Linger;
-        }
-        Flow::Open
-    }
-
     fn position(&self, number: u32) -> Result<usize, usize> {
         self.streams.binary_search_by_key(&number, |(number, _)| *number)
-    }
-}
-
-impl<S: Site> Stream<S> {
-    fn new(conn: Conn<S>) -> Self {
-        Self {
-            conn,
-            input: Vec::new(),
-            out: Outbox::default(),
-            is_chunked: false,
-            is_answered: false,
-            held: Vec::new(),
-        }
-    }
-
-    /// Answers the request as far as it is there.
-    fn answer(&mut self, server: &WebServer<S>, now: Now, writer: &mut Http2) {
-        if self.out.has_pending_replies() {
-            return;
-        }
-        let waited = self.conn.take_waited();
-        let step = server.answer_requests(&mut self.conn, waited, &self.input, now, &mut self.out, writer);
-        self.input.drain(..step.consumed);
-    }
-
-    /// Adds a piece of the body to what has not been read.
-    fn take_body(&mut self, data: &[u8], is_last: bool) {
-        if !self.is_chunked {
-            return self.input.extend_from_slice(data);
-        }
-        if !data.is_empty() {
-            self.input.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
-            self.input.extend_from_slice(data);
-            self.input.extend_from_slice(b"\r\n");
-        }
-        if is_last {
-            self.input.extend_from_slice(b"0\r\n\r\n");
-        }
-    }
-
-    /// True if nothing will ever answer it.
-    fn is_broken(&self) -> bool {
-        let is_waiting = self.conn.pending.is_some() || matches!(self.conn.mode, Mode::Awaited(_));
-        !is_waiting || self.out.is_broken()
-    }
-
-    /// Returns the time at which its head arrived, where its body is still arriving.
-    fn started(&self) -> Option<Instant> {
-        self.conn.pending.as_ref().and_then(|pending| pending.started())
     }
 }
 

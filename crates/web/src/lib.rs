@@ -1,4 +1,5 @@
-//! HTTP/1.1 front end of `http-server` and `zerocopy`: one reading of RFC 9110 and RFC 9112.
+//! HTTP front end of `http-server` and `zerocopy`: one reading of RFC 9110, in the forms of RFC 9112 (HTTP/1.1) and RFC 9113
+//! (HTTP/2).
 //!
 //! [`WebServer`] is the [`proto::Protocol`]: it reads requests, evaluates preconditions and ranges, and writes heads. It
 //! opens no file and has no cache: a [`Site`], known at compile time, finds the file that a path means and queues its bytes

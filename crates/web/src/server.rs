@@ -2,6 +2,10 @@
 //!
 //! The path of a cached GET is `inline(always)`, for the reason given in [`wire::http1::request`].
 
+mod bodies;
+mod checks;
+mod turns;
+
 use std::{
     fmt,
     hash::RandomState,
@@ -15,11 +19,9 @@ use std::{
 
 use parking_lot::RwLock;
 use proto::{ClientKey, Flow, Now, Outbox, Peer, PeerAddress, Protocol, ProxyAddresses, Secured, Step};
-use wire::{
-    http1::{Body, Connection, HeadLimits, HeadParser, Method, Part, Refusal, Status, empty_lines_len},
-    http2::{ErrorCode, PREFACE, push_goaway},
-};
+use wire::http1::{Body, HeadLimits, HeadParser, empty_lines_len};
 
+pub(crate) use self::checks::Checks;
 use crate::{
     HttpOptions, Observer, RateLimiter, Settings, Site, Statistics,
     cgi::Addresses,
@@ -30,12 +32,10 @@ use crate::{
     page,
     responder::{Next, Responder, Waited},
     statistics::{Tally, Totals},
-    upload::{Pending, Verdict},
+    upload::Pending,
     writer::{Http1, Writer},
 };
 
-/// Longest first line of a client that speaks another protocol, in bytes.
-const FOREIGN_LINE_MAX: usize = 80;
 /// First bytes of a TLS handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: &[u8] = &[22, 3];
 
@@ -93,47 +93,6 @@ pub(crate) enum Mode<S: Site> {
     /// The representation that the next request wants is being made, and the request waits.
     Awaited(Waited),
     Http2(Box<Multiplexer<S>>),
-}
-
-impl<S: Site> Conn<S> {
-    /// Takes over what may have changed since the stream before.
-    pub(crate) fn renew(&mut self, of: &Self) {
-        if self.hosts.generation != of.hosts.generation {
-            self.hosts = Arc::clone(&of.hosts);
-        }
-        self.observed = of.observed.as_ref().map(|observed| observed.of_stream());
-        self.checks = of.checks;
-        self.note_checks();
-    }
-
-    /// True if nothing is left of the request before.
-    pub(crate) fn is_reusable(&self) -> bool {
-        self.pending.is_none() && matches!(self.mode, Mode::Ready) && !self.head.is_mid_request()
-    }
-
-    /// Ends the wait for a representation. Returns how long that has been, where there was one.
-    pub(crate) fn take_waited(&mut self) -> Option<Waited> {
-        let Mode::Awaited(waited) = self.mode else { return None };
-        self.mode = Mode::Ready;
-        Some(waited)
-    }
-}
-
-/// What is checked before a request of a connection is answered, beside the rules of its host.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Checks {
-    /// It is sent to an address with TLS, whatever it is for.
-    pub(crate) is_redirected: bool,
-    /// Client whose rate of requests is limited.
-    pub(crate) client: Option<ClientKey>,
-}
-
-impl<S: Site> Conn<S> {
-    /// Decides whether requests have to be looked at before they are answered; so one without rules costs one comparison.
-    fn note_checks(&mut self) {
-        let Checks { is_redirected, client } = self.checks;
-        self.has_checks = is_redirected || client.is_some() || self.hosts.have_rules();
-    }
 }
 
 impl<S: Site> fmt::Debug for Conn<S> {
@@ -258,61 +217,6 @@ fn follow<S: Site>(next: Next<S>, pending: &mut Option<Box<Pending<S::Upload>>>,
 }
 
 impl<S: Site> WebServer<S> {
-    /// Goes on with the request that is pending. Returns the number of bytes that are done with, and what follows; `None`
-    /// before its body has arrived or its wait is over.
-    #[cold]
-    fn go_on<W: Writer>(
-        &self,
-        slot: &mut Option<Box<Pending<S::Upload>>>,
-        is_retiring: bool,
-        input: &[u8],
-        responder: &mut Responder<'_, S, W>,
-    ) -> (usize, Option<Flow>) {
-        let Some(pending) = slot else { return (0, Some(Flow::Open)) };
-        let (taken, verdict) = match pending.feed(input) {
-            Ok((taken, Verdict::Incomplete)) => return (taken, None),
-            Ok(outcome) => outcome,
-            Err(error) => return (0, Some(responder.reject_body(error, pending.part()))),
-        };
-        let unread = input.len() - taken;
-        responder.can_prepare = false; // The head is not in the input any more.
-        let next = match slot.take().map(|pending| *pending) {
-            None | Some(Pending::Discarded(_)) => Next::Flow(Flow::Open),
-            Some(Pending::Upload(upload)) => Next::Flow(responder.finish_upload(upload, unread)),
-            Some(Pending::Program(upload)) => responder.begin_program(upload, unread),
-            Some(Pending::Judged(body)) => self.answer_judged(&body.head, verdict, unread, is_retiring, responder),
-            Some(Pending::Waiting(waiting)) => responder.finish_waiting(waiting, is_retiring),
-        };
-        responder.can_prepare = true;
-        (taken - next.held(), Some(follow(next, slot, is_retiring)))
-    }
-
-    /// Answers the request with this head, whose body has been judged.
-    fn answer_judged<W: Writer>(
-        &self,
-        head: &[u8],
-        verdict: Verdict,
-        unread: usize,
-        is_retiring: bool,
-        responder: &mut Responder<'_, S, W>,
-    ) -> Next<S> {
-        match HeadParser::default().parse(head, self.head_limits::<W>()) {
-            Ok(Some(mut request)) => {
-                request.should_keep_alive &= !is_retiring;
-                request.body = Body::Empty;
-                match verdict {
-                    Verdict::TooLong => responder.answer_last(&request, head),
-                    Verdict::Complete | Verdict::Incomplete => responder.handle_rare_request(&request, head, unread),
-                }
-            }
-            // It was whole and well-formed before.
-            Ok(None) => Next::Flow(responder.refuse(Refusal::Malformed)),
-            Err(refusal) => Next::Flow(responder.refuse(refusal)),
-        }
-    }
-}
-
-impl<S: Site> WebServer<S> {
     /// Answers the requests of a connection of HTTP/1, or that of a stream of HTTP/2.
     #[inline(always)]
     pub(crate) fn answer_requests<W: Writer>(
@@ -401,84 +305,6 @@ impl<S: Site> WebServer<S> {
         Step { flow, ..Step::open(consumed) }
     }
 
-    /// Does what has to be done before requests of HTTP/1 are read. Returns how long the first of them has waited.
-    ///
-    /// # Errors
-    /// There are none to be read: this step is all.
-    #[cold]
-    #[inline(never)]
-    fn begin_turn(&self, conn: &mut Conn<S>, input: &[u8], now: Now, out: &mut Outbox) -> Result<Option<Waited>, Step> {
-        match conn.mode {
-            Mode::Ready => return Ok(None),
-            Mode::Awaited(_) if out.has_pending_replies() => return Err(Step::open(0)),
-            Mode::Awaited(_) => return Ok(conn.take_waited()),
-            Mode::Fresh if input.len() < PREFACE.len() && PREFACE.starts_with(input) => {
-                conn.head_started = if input.is_empty() { None } else { conn.head_started.or(Some(now.instant)) };
-                return Err(Step::open(0));
-            }
-            Mode::Fresh if input.starts_with(PREFACE) => {
-                conn.head_started = None;
-                conn.mode = Mode::Http2(Box::default());
-            }
-            // Its first line decides.
-            Mode::Fresh => match memchr::memchr(b'\n', input) {
-                Some(end) if is_foreign(&input[..end]) => {
-                    push_goaway(0, ErrorCode::ProtocolError, out.inline());
-                    return Err(Step { flow: Flow::Linger, ..Step::open(input.len()) });
-                }
-                Some(_) => {
-                    conn.mode = Mode::Ready;
-                    return Ok(None);
-                }
-                None => return Ok(None),
-            },
-            Mode::Http2(_) => {}
-        }
-        // It is away from the connection meanwhile, since streams are given what they need of that.
-        let Mode::Http2(mut multiplexer) = mem::replace(&mut conn.mode, Mode::Ready) else { return Ok(None) };
-        let step = multiplexer.turn(self, conn, input, now, out);
-        conn.mode = Mode::Http2(multiplexer);
-        Err(step)
-    }
-
-    /// Returns the state of a new stream of a connection.
-    pub(crate) fn new_stream(&self, conn: &Conn<S>) -> Conn<S> {
-        Conn {
-            hosts: Arc::clone(&conn.hosts),
-            head: HeadParser::default(),
-            head_started: None,
-            peer: conn.peer.clone(),
-            pending: None,
-            pending_host: 0,
-            observed: conn.observed.as_ref().map(|observed| observed.of_stream()),
-            is_retiring: false,
-            checks: conn.checks,
-            has_checks: conn.has_checks,
-            mode: Mode::Ready,
-        }
-    }
-
-    /// Answers a request whose body has not arrived in time.
-    pub(crate) fn time_out<W: Writer>(&self, conn: &mut Conn<S>, now: Now, out: &mut Outbox, writer: &mut W) {
-        let mut responder = Responder::new(self, conn.hosts.default_host(), conn.peer.as_deref(), now, out, writer);
-        responder.send_status(Status::RequestTimeout, None, Part::Whole, Connection::Close);
-        if let Some(observed) = &mut conn.observed {
-            observed.timed_out(responder.tally.take_answer(), now);
-        }
-        responder.tally.add_to(&self.totals);
-    }
-
-    /// Refuses a request of HTTP/2 whose head is too large to be read.
-    pub(crate) fn refuse_stream<W: Writer>(&self, conn: &mut Conn<S>, now: Now, out: &mut Outbox, writer: &mut W) {
-        let mut responder = Responder::new(self, conn.hosts.default_host(), conn.peer.as_deref(), now, out, writer);
-        responder.refuse(Refusal::FieldsTooLarge);
-        if let Some(observed) = &mut conn.observed {
-            observed.begin_refused(b"", now);
-            observed.answered(responder.tally.take_answer());
-        }
-        responder.tally.add_to(&self.totals);
-    }
-
     /// Returns the limits of the heads that this writer's requests have.
     #[inline(always)]
     pub(crate) fn head_limits<W: Writer>(&self) -> &HeadLimits {
@@ -521,6 +347,17 @@ impl<S: Site> Protocol for WebServer<S> {
         matches!(conn.mode, Mode::Http2(_))
     }
 
+    fn is_multiplexed(&self, conn: &Self::Conn) -> bool {
+        self.is_streaming(conn)
+    }
+
+    fn on_drain(&self, conn: &mut Self::Conn) -> bool {
+        match &mut conn.mode {
+            Mode::Http2(multiplexer) => !multiplexer.retire(),
+            Mode::Ready | Mode::Fresh | Mode::Awaited(_) => false,
+        }
+    }
+
     fn on_secured(&self, conn: &mut Self::Conn, secured: Secured<'_>) {
         // Nobody else has them yet.
         if let Some(peer) = conn.peer.as_mut().and_then(Arc::get_mut) {
@@ -537,14 +374,10 @@ impl<S: Site> Protocol for WebServer<S> {
         if conn.hosts.generation != self.generation.load(Ordering::Acquire) {
             self.refresh(conn);
         }
-        let waited = match conn.mode {
-            Mode::Ready => None,
-            Mode::Awaited(_) | Mode::Fresh | Mode::Http2(_) => match self.begin_turn(conn, input, now, out) {
-                Err(step) => return step,
-                Ok(waited) => waited,
-            },
-        };
-        self.answer_requests(conn, waited, input, now, out, &mut Http1)
+        match conn.mode {
+            Mode::Ready => self.answer_requests(conn, None, input, now, out, &mut Http1),
+            Mode::Awaited(_) | Mode::Fresh | Mode::Http2(_) => self.take_turn(conn, input, now, out),
+        }
     }
 
     fn on_end(&self, conn: &mut Self::Conn, _: Now, out: &mut Outbox) -> Flow {
@@ -611,15 +444,4 @@ fn note_answer(observed: Option<&mut Box<ObservedRequests>>, tally: &mut Tally) 
     if let Some(observed) = observed {
         observed.answered(tally.take_answer());
     }
-}
-
-/// True for the first line of a client that speaks no version of HTTP/1: it takes an answer of HTTP/2 for what it is, and one
-/// of HTTP/1 for noise.
-fn is_foreign(line: &[u8]) -> bool {
-    let Some(line) = line.strip_suffix(b"\r").filter(|line| line.len() <= FOREIGN_LINE_MAX) else { return false };
-    let mut words = line.split(|&byte| byte == b' ');
-    let (method, version) = (words.next().unwrap_or_default(), words.nth(1));
-    let is_version = version.is_none_or(|version| version.starts_with(b"HTTP/"));
-    // What is refused before its end is refused by the rules of HTTP/1, however it arrives.
-    !is_version && !Method::is_known(method) && line.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b' ')
 }

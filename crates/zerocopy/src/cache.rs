@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    os::fd::OwnedFd,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -27,7 +26,7 @@ use wire::http1::coding::{Coding, CodingSet};
 use crate::{
     cached_path::{self, CachedPath},
     fallback::Reason,
-    file::CachedFile,
+    file::{CachedFile, KnownFile},
     resources::{Limits, Resources},
     strategy::{Strategy, StrategyChoice},
 };
@@ -394,9 +393,16 @@ impl Cache {
         Ok(if self.paths.replace_pinned(entry) { Added::Replaced } else { Added::Created })
     }
 
-    /// Takes whatever is at a normal path out of the cache. Returns false when there was nothing.
+    /// Takes whatever is at a normal path out of the cache, for requests that a rule leads there, too. Returns false when
+    /// there was nothing.
     pub(crate) fn reset(&self, path: &[u8]) -> bool {
-        let Some(entry) = self.paths.remove(path) else { return false };
+        let own_key = self.settings.content.own_key(path);
+        let hidden = own_key != path && self.reset_key(&own_key);
+        self.reset_key(path) || hidden
+    }
+
+    fn reset_key(&self, key: &[u8]) -> bool {
+        let Some(entry) = self.paths.remove(key) else { return false };
         // Another path of the same file keeps it; the next request for this one opens it anew.
         let is_of_path = |file: &Weak<CachedFile>| entry.body().files().any(|own| file.as_ptr() == Arc::as_ptr(own));
         self.files.lock().retain(|_, known| !is_of_path(&known.cached));
@@ -418,19 +424,6 @@ impl Cache {
         self.files.lock().retain(|_, known| known.open.strong_count() > 0);
         self.resources.detached.release_finished();
         self.resources.statistics.tick(now.instant);
-    }
-}
-
-/// File that has been opened and is cached or in flight.
-#[derive(Debug)]
-struct KnownFile {
-    cached: Weak<CachedFile>,
-    open: Weak<OwnedFd>,
-}
-
-impl KnownFile {
-    fn upgrade(&self) -> (Option<Arc<CachedFile>>, Option<Arc<OwnedFd>>) {
-        (self.cached.upgrade(), self.open.upgrade())
     }
 }
 

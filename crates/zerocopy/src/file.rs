@@ -6,7 +6,7 @@ use std::{
     ops::Range,
     os::{fd::OwnedFd, unix::fs::FileExt},
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -281,6 +281,19 @@ impl CachedFile {
         if let Body::Pipes(chain) = &self.body {
             chain.release_idle(second, &self.resources);
         }
+    }
+}
+
+/// File that has been opened and is cached or in flight.
+#[derive(Debug)]
+pub(crate) struct KnownFile {
+    pub(crate) cached: Weak<CachedFile>,
+    pub(crate) open: Weak<OwnedFd>,
+}
+
+impl KnownFile {
+    pub(crate) fn upgrade(&self) -> (Option<Arc<CachedFile>>, Option<Arc<OwnedFd>>) {
+        (self.cached.upgrade(), self.open.upgrade())
     }
 }
 

@@ -128,8 +128,8 @@ impl<P: Protocol> Slot<P> {
                 if let Some(work) = self.read(session, cx)? {
                     return Ok(work);
                 }
-            } else if cx.is_draining && !session.has_ended() {
-                session.end_of_input();
+            } else if cx.is_draining && !session.is_draining() {
+                session.drain(cx.protocol);
             } else {
                 return Ok(Action::Wait);
             }

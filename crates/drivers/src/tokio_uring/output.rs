@@ -35,6 +35,11 @@ impl<P: Protocol> ConnectionState<'_, P> {
                     self.pipes.borrow_mut().put(outbox.emptied_pipe());
                     self.session.report_sent(self.protocol, clock::now);
                 }
+                Taken::Waiting if self.session.wants_turn(self.protocol, false) => {
+                    self.session.resume(self.protocol, clock::now());
+                }
+                // Whoever reads waits for the promise, too.
+                Taken::Waiting if self.session.is_multiplexed(self.protocol) && self.session.wants_read() => break,
                 Taken::Waiting => self.settled(stream).await,
                 Taken::Nothing => {
                     self.session.resume(self.protocol, clock::now());

@@ -61,8 +61,17 @@ impl<P: Protocol> ConnectionState<'_, P> {
     fn poll_deadline(&mut self, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_draining && self.drain.poll(cx) {
             self.is_draining = true;
+            if self.session.drain_streams(self.protocol) {
+                return Poll::Ready(());
+            }
             // Reads see what has arrived, then the end of input. A peer that is gone needs no telling.
             let _ = stream.shutdown(Half::Read);
+        }
+        if self.session.is_multiplexed(self.protocol)
+            && self.session.outbox().is_waiting()
+            && self.session.outbox().poll_reply(cx.waker()).is_ready()
+        {
+            return Poll::Ready(());
         }
         let deadline = self.session.deadline(self.protocol);
         Pin::new(&mut self.timer).poll(deadline, cx)

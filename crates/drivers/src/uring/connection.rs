@@ -75,6 +75,11 @@ impl<P: Protocol> Slot<P> {
         session.tick(protocol, now, || uptake(socket));
     }
 
+    /// True while the drain keeps it from reading: until what has arrived by then has been read.
+    fn stops_reading(&mut self) -> bool {
+        self.is_draining && !self.session_mut().is_draining()
+    }
+
     /// Notes the end of a receive, or of the input.
     pub(super) fn received(&mut self, done: Completion) {
         if !done.has_more {
@@ -112,7 +117,8 @@ impl<P: Protocol> Slot<P> {
     pub(super) fn move_bytes(&mut self, key: usize, cx: &mut LoopContext<'_, P>) -> bool {
         // A broken connection is the peer's affair; nothing to report.
         self.is_broken |= self.write(key, cx).is_err();
-        while self.is_draining && self.receive == Receive::Off && !self.is_broken && self.session_mut().wants_read() {
+        while self.stops_reading() && self.receive == Receive::Off && !self.is_broken && self.session_mut().wants_read()
+        {
             // The receive may have been cancelled before it saw everything.
             let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
             let read = read_arrived(self.socket.as_fd(), session, cx.protocol, cx.now, &mut cx.tally);
@@ -123,7 +129,7 @@ impl<P: Protocol> Slot<P> {
         // All may have been written just as this turn's share was used up: held input has not had its chance then.
         let is_unanswered = self.is_busy && session.wants_turn(cx.protocol, true) && !session.is_aborted();
         let finished = self.is_broken || session.is_done() && !is_unanswered;
-        let reading = !finished && !self.is_draining && session.wants_read();
+        let reading = !finished && session.wants_read() && (!self.is_draining || session.is_draining());
         match self.receive {
             Receive::Off if reading => {
                 cx.ring.receive(key, self.socket.as_fd());

@@ -166,3 +166,48 @@ fn segments_that_are_put_back_keep_their_order() {
     out.advance(10);
     assert!(out.is_idle() && out.held_bytes() == 0);
 }
+
+/// Pieces of any kind are moved in their order, in part or whole, and nothing beyond a promise.
+#[test]
+fn a_part_of_another_outbox_is_moved() {
+    let (mut from, mut to) = (Outbox::default(), Outbox::default());
+    from.inline().extend_from_slice(b"0123");
+    from.push_shared(&Bytes::from(vec![b'x'; 5000]));
+    from.push_file(file(10));
+    let promise = from.defer();
+    from.inline().extend_from_slice(b"end");
+    assert_eq!(to.push_from(&mut from, 3), 3);
+    assert!(matches!(to.front(), Some(NextWrite::Memory(iov, 1)) if &*iov[0] == b"012"));
+    to.advance(3);
+    assert_eq!((to.push_from(&mut from, 4001), from.unsent_bytes()), (4001, 1000 + 10 + 1 + 3));
+    to.inline().push(b'|');
+    assert!(matches!(to.front(), Some(NextWrite::Memory(iov, 3)) if iov[0].len() == 1 && iov[1].len() == 4000));
+    to.advance(4002);
+    assert_eq!(to.push_from(&mut from, u64::MAX), 1010, "and no more before the promise is settled");
+    assert_eq!((to.unsent_bytes(), to.is_idle()), (1010, false));
+    to.advance(1004);
+    assert!(matches!(to.front(), Some(NextWrite::File(FileRegion { offset: 11, len: 6, .. }))));
+    to.advance(6);
+    promise.fulfil(Outbox::default());
+    assert!(from.poll_reply(Waker::noop()).is_ready());
+    assert_eq!((to.push_from(&mut from, 9), from.is_idle(), to.unsent_bytes()), (3, true, 3));
+}
+
+/// A protocol whose replies may overtake a promise takes it back, writes, and puts it behind everything.
+#[test]
+fn a_promise_is_overtaken_by_what_is_written_while_it_is_withdrawn() {
+    let mut out = Outbox::default();
+    assert!(out.withdraw_promise().is_none());
+    let promise = out.defer();
+    let reply = out.withdraw_promise().expect("it is the last");
+    assert!(out.is_idle() && !out.has_pending_replies());
+    out.inline().extend_from_slice(b"sooner");
+    out.restore_promise(reply);
+    assert!(matches!(out.front(), Some(NextWrite::Memory(iov, 1)) if &*iov[0] == b"sooner"));
+    out.advance(6);
+    assert!(out.is_blocked_on_reply() && out.poll_reply(Waker::noop()).is_pending());
+    out.inline().push(b'!');
+    assert!(out.withdraw_promise().is_none(), "something waits for it");
+    promise.fulfil(Outbox::default());
+    assert!(matches!(out.front(), Some(NextWrite::Memory(iov, 1)) if &*iov[0] == b"!"));
+}

@@ -101,3 +101,47 @@ fn an_old_session_completes_its_stream() {
     assert_eq!(sent, 1_000_000);
     assert!(!s.wants_read() && s.begin_lingering(at(1_100)));
 }
+
+/// A protocol that says when it has heard of the drain, and ends when it is asked to.
+struct Graceful;
+
+impl Protocol for Graceful {
+    /// It is to say goodbye.
+    type Conn = bool;
+
+    const STREAMS: bool = true;
+
+    fn open(&self, _: Peer<'_>, _: Now) -> bool {
+        false
+    }
+
+    fn on_drain(&self, conn: &mut bool) -> bool {
+        *conn = true;
+        true
+    }
+
+    fn on_input(&self, conn: &mut bool, input: &[u8], _: Now, out: &mut Outbox) -> Step {
+        if mem::take(conn) {
+            out.inline().extend_from_slice(b"bye");
+        }
+        let flow = if input.contains(&b'q') { Flow::Close } else { Flow::Open };
+        Step { flow, ..Step::open(input.len()) }
+    }
+}
+
+/// While a server drains, such a protocol has a turn, and goes on reading until it has ended the connection itself.
+#[test]
+fn a_drain_leaves_the_end_to_a_protocol_that_asks_for_it() {
+    let (now, socket) = (start(), std::io::stdin());
+    let peer = Peer::unknown(std::os::fd::AsFd::as_fd(&socket), 0);
+    let mut s = Session::new(&Graceful, peer, Limits::default(), now);
+    assert!(s.drain(&Graceful) && s.is_draining() && s.wants_turn(&Graceful, false));
+    s.resume(&Graceful, now);
+    assert!(!s.wants_turn(&Graceful, false) && !s.is_done() && s.wants_read());
+    s.outbox.advance(3);
+    assert!(!s.is_done() && !s.has_ended());
+    s.feed(&Graceful, b"q", now);
+    assert!(s.is_done());
+    let mut s = stream(&Stream(0), Limits::default(), now);
+    assert!(!s.drain(&Stream(0)) && s.has_ended(), "others end with their input");
+}

@@ -2,6 +2,7 @@
 //! each with its own `setup::EXE` beside it.
 
 mod content;
+mod http2;
 mod limits;
 mod paths;
 mod state;

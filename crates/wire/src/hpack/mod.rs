@@ -4,9 +4,7 @@
 //! nothing to the peer's table: what it writes depends on nothing that was written before, so a block can be rendered ahead
 //! and sent on any connection. nginx does the same.
 //!
-//! Written here because of what the published codecs do with other people's bytes (looked at in November 2026): one builds a
-//! hash map of all codes for every string it decodes, one reads beyond the end of a block that was cut, and one needs a
-//! compiler of 2015.
+//! docs/http2.md says why it is written here.
 
 mod decoder;
 mod dynamic;

@@ -9,6 +9,7 @@
 //! it may ask for without ever taking a response.
 
 mod flow;
+mod nuisances;
 mod output;
 
 use std::time::Instant;
@@ -22,8 +23,6 @@ use crate::hpack::{self, Decoder};
 
 /// Contents of the PING whose answer says that a client has heard of the drain.
 const DRAIN_PING: [u8; 8] = *b"draining";
-/// Nuisances that are forgiven each second.
-const FORGIVEN_PER_SECOND: u32 = 20;
 
 /// Limits of what a client may keep us busy with.
 #[derive(Clone, Copy, Debug)]
@@ -415,43 +414,6 @@ impl ServerConnection {
             urgency,
         });
         Ok(Event::Request { stream, is_last })
-    }
-
-    // --- nuisances ------------------------------------------------------------------------
-
-    /// Counts a frame that takes work and no response.
-    fn count_nuisance(&mut self, frame: &Frame<'_>, now: Instant) -> Result<(), ErrorCode> {
-        let is_nuisance = match frame {
-            Frame::Data { data, is_last, .. } => data.is_empty() && !is_last,
-            Frame::Headers { block, is_whole, .. } | Frame::Continuation { block, is_whole, .. } => {
-                block.is_empty() || !is_whole
-            }
-            Frame::Priority { .. }
-            | Frame::RstStream { .. }
-            | Frame::Settings(_)
-            | Frame::SettingsAck
-            | Frame::PushPromise
-            | Frame::Ping { .. }
-            | Frame::GoAway { .. }
-            | Frame::WindowUpdate { .. }
-            | Frame::PriorityUpdate { .. }
-            | Frame::Unknown => true,
-        };
-        if !is_nuisance {
-            return Ok(());
-        }
-        let since = *self.forgiven_at.get_or_insert(now);
-        let seconds = u32::try_from(now.saturating_duration_since(since).as_secs()).unwrap_or(u32::MAX);
-        if seconds > 0 {
-            self.forgiven_at = Some(now);
-            self.nuisances = self.nuisances.saturating_sub(seconds.saturating_mul(FORGIVEN_PER_SECOND));
-        }
-        self.add_nuisance()
-    }
-
-    fn add_nuisance(&mut self) -> Result<(), ErrorCode> {
-        self.nuisances += 1;
-        if self.nuisances > self.limits.nuisances_max { Err(ErrorCode::EnhanceYourCalm) } else { Ok(()) }
     }
 }
 

@@ -1,0 +1,45 @@
+//! Frames that take work and no response.
+
+use std::time::Instant;
+
+use super::{super::Frame, ErrorCode, ServerConnection};
+
+/// Nuisances that are forgiven each second.
+const FORGIVEN_PER_SECOND: u32 = 20;
+
+impl ServerConnection {
+    /// Counts a frame that takes work and no response.
+    pub(super) fn count_nuisance(&mut self, frame: &Frame<'_>, now: Instant) -> Result<(), ErrorCode> {
+        let is_nuisance = match frame {
+            Frame::Data { data, is_last, .. } => data.is_empty() && !is_last,
+            Frame::Headers { block, is_whole, .. } | Frame::Continuation { block, is_whole, .. } => {
+                block.is_empty() || !is_whole
+            }
+            Frame::Priority { .. }
+            | Frame::RstStream { .. }
+            | Frame::Settings(_)
+            | Frame::SettingsAck
+            | Frame::PushPromise
+            | Frame::Ping { .. }
+            | Frame::GoAway { .. }
+            | Frame::WindowUpdate { .. }
+            | Frame::PriorityUpdate { .. }
+            | Frame::Unknown => true,
+        };
+        if !is_nuisance {
+            return Ok(());
+        }
+        let since = *self.forgiven_at.get_or_insert(now);
+        let seconds = u32::try_from(now.saturating_duration_since(since).as_secs()).unwrap_or(u32::MAX);
+        if seconds > 0 {
+            self.forgiven_at = Some(now);
+            self.nuisances = self.nuisances.saturating_sub(seconds.saturating_mul(FORGIVEN_PER_SECOND));
+        }
+        self.add_nuisance()
+    }
+
+    pub(super) fn add_nuisance(&mut self) -> Result<(), ErrorCode> {
+        self.nuisances += 1;
+        if self.nuisances > self.limits.nuisances_max { Err(ErrorCode::EnhanceYourCalm) } else { Ok(()) }
+    }
+}
