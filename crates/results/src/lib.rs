@@ -1,7 +1,7 @@
 //! Data that `bench-matrix` writes and the report reads: the setup, and `summary.json`. What only the engine reads back
 //! (the plan, the single visits) is in [`record`].
 //!
-//! Plain data; nothing here measures, computes or draws. `docs/benchmarking.md` describes the files in prose.
+//! Plain data; nothing here measures, computes or draws. `docs/bench-files.md` describes the files in prose.
 //! CPU costs are microseconds per request, latencies microseconds, loads requests per second, rates of use
 //! fractions of one core (1.0 is a core that could do no more). Every list is in the order in which to show it.
 //!
