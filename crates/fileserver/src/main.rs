@@ -69,6 +69,13 @@ impl Cli for Options {
         FileArgs::invalid()
     }
 
+    fn check_start(&self) -> anyhow::Result<()> {
+        if let Some(content) = self.file.content() {
+            self.file.open(content)?;
+        }
+        Ok(())
+    }
+
     /// The port in front of the content, on loopback like every default.
     fn default_addresses(&self) -> Vec<String> {
         let port = self.file.port().ok().flatten();

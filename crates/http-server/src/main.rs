@@ -2,9 +2,10 @@
 
 use std::{process::ExitCode, sync::Arc};
 
+use anyhow::Context;
 use clap::{ArgMatches, Command, Parser};
 use http_server::{HttpArgs, HttpOptions, HttpServer, RequestMetrics};
-use service::{Cli, DescriptorDemand, Host, HostProblem, ServiceArgs, TlsArgs, TlsDialect};
+use service::{Cli, DescriptorDemand, Host, HostProblem, LineTarget, ServiceArgs, TlsArgs, TlsDialect};
 use web::{VirtualHosts, tls_dialect};
 
 const EXAMPLES: &str = "Examples:
@@ -58,6 +59,7 @@ impl Cli for Options {
     }
 
     fn check_start(&self) -> anyhow::Result<()> {
+        self.http.tree.access_log.access_log.as_ref().map_or(Ok(()), LineTarget::check).context("--access-log")?;
         self.http.open_hosts(self.http.descriptors().cache_default).map(drop)
     }
 }

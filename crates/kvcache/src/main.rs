@@ -8,7 +8,7 @@ use kvcache::{
     Events, FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ServerInfo, Sharing, Space, StopServer, WithStore, YesNo,
     compression_dimension, eviction_dimension, exact_time, store_dimension,
 };
-use service::{Cli, Dimension, Endpoint, Host, ServiceArgs, TlsArgs, TlsDialect};
+use service::{Cli, Dimension, Endpoint, Host, LineTarget, ServiceArgs, TlsArgs, TlsDialect};
 use store::Store;
 use sys::listen::Address;
 use wire::resp::RequestLimits;
@@ -54,6 +54,12 @@ impl Cli for Options {
             check_port("SERVER_PORT")?;
         }
         if self.service.shell.metrics.is_none() { check_port("METRICS_PORT") } else { Ok(()) }
+    }
+
+    fn check_start(&self) -> anyhow::Result<()> {
+        let snapshot = self.kv.snapshot.as_deref().map_or(Ok(()), service::check_file_path);
+        snapshot.context("--snapshot")?;
+        self.kv.events.as_ref().map_or(Ok(()), LineTarget::check).context("--events")
     }
 
     /// Values may be large, and clients keep their connections.

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Parser;
 use mq_server::MqArgs;
 use service::{Dimension, Program, ShellArgs};
@@ -30,6 +31,11 @@ impl Program for Arguments {
 
     fn check(&self) -> Result<(), String> {
         self.mq.check()
+    }
+
+    fn check_start(&self) -> anyhow::Result<()> {
+        service::check_directory(&self.mq.root).context("--root")?;
+        self.mq.fifo_dir.as_deref().map_or(Ok(()), service::check_directory).context("--fifo-dir")
     }
 
     fn shell(&self) -> &ShellArgs {

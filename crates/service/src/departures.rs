@@ -49,6 +49,14 @@ impl<T> Departures<T> {
         first
     }
 
+    /// Returns the first item if some of its bytes have been sent.
+    pub fn leaving(&mut self) -> Option<&mut T> {
+        if self.queued <= self.unsent {
+            return None;
+        }
+        self.queue.front_mut().map(|(item, _)| item)
+    }
+
     /// Removes the first item at the end of the connection. Returns it, the bytes that it has queued and those of them that
     /// have been sent.
     pub fn pop_unsent(&mut self) -> Option<(T, u64, u64)> {

@@ -60,6 +60,19 @@ impl FromStr for LineTarget {
     }
 }
 
+impl LineTarget {
+    /// Checks that it could be opened, without making a file.
+    ///
+    /// # Errors
+    /// See [`crate::check_file_path`].
+    pub fn check(&self) -> io::Result<()> {
+        match self {
+            Self::StandardError => Ok(()),
+            Self::File(path) => crate::check_file_path(path),
+        }
+    }
+}
+
 impl fmt::Display for LineTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

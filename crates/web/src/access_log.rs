@@ -9,6 +9,8 @@ use std::{io::Write, time::Duration};
 use clap::{Args, ValueEnum};
 use service::{Host, JsonLine, LineTarget, LineWriter, OpenLinesError, Timestamp};
 
+use wire::http1::coding::Coding;
+
 use crate::Observer;
 
 /// Flags of the access log.
@@ -91,6 +93,9 @@ pub(crate) struct LoggedResponse {
     pub(crate) bytes: u64,
     /// Bytes of the body among them.
     pub(crate) body_bytes: u64,
+    pub(crate) coding: Option<Coding>,
+    /// Time from the first byte of the request to the first of the response; `None` where nothing of that was taken.
+    pub(crate) first_byte: Option<Duration>,
     /// Time from the first byte of the request to the last of the response.
     pub(crate) duration: Duration,
     /// True if all of it was taken.
@@ -138,17 +143,20 @@ impl AccessLogFormat {
 
     /// Makes the whole line of a record that [`AccessLogFormat::begin`] has begun.
     pub(crate) fn end(self, text: &[u8], before_status: usize, response: &LoggedResponse, line: &mut Vec<u8>) {
-        let LoggedResponse { status, bytes, body_bytes, duration, is_complete } = *response;
+        let LoggedResponse { status, bytes, body_bytes, coding, first_byte, duration, is_complete } = *response;
         let (before, after) = text.split_at(before_status);
         line.extend_from_slice(before);
         if self == Self::Json {
-            JsonLine::resume(line)
-                .number("status", status.into())
+            let mut json = JsonLine::resume(line);
+            json.number("status", status.into())
                 .number("bytes", bytes)
                 .number("body_bytes", body_bytes)
-                .seconds("duration", duration)
-                .boolean("complete", is_complete)
-                .end();
+                .optional_text("content_coding", coding.map(|coding| coding.name().as_bytes()));
+            match first_byte {
+                Some(first_byte) => json.seconds("first_byte", first_byte),
+                None => json.optional_text("first_byte", None),
+            };
+            json.seconds("duration", duration).boolean("complete", is_complete).end();
             return;
         }
         let _ = write!(line, "{status} {body_bytes}");
@@ -203,6 +211,8 @@ mod tests {
         status: 200,
         bytes: 300,
         body_bytes: 128,
+        coding: Some(Coding::Gzip),
+        first_byte: Some(Duration::from_micros(1_000)),
         duration: Duration::from_micros(1_250),
         is_complete: true,
     };
@@ -242,7 +252,7 @@ mod tests {
                 concat!(
                     r#"{"time":"1994-11-06T08:49:37.250000Z","client":"192.0.2.7","user":null,"virtual_host":null,"method":"GET","target":"/a%20b?c","#,
                     r#""version":"HTTP/1.1","host":"example.org","referer":null,"user_agent":"curl/8 \"x\"","#,
-                    r#""status":200,"bytes":300,"body_bytes":128,"duration":0.001250,"complete":true}"#,
+                    r#""status":200,"bytes":300,"body_bytes":128,"content_coding":"gzip","first_byte":0.001000,"duration":0.001250,"complete":true}"#,
                     "\n"
                 ),
             ),

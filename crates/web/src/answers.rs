@@ -267,6 +267,7 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
         if part == Part::Whole {
             self.out.push_body(&document.body, |body| body.to_vec().into());
             bytes += document.body.len() as u64;
+            self.tally.note_body(document.body.len() as u64);
         }
         self.tally.response_of(document.code, bytes);
     }

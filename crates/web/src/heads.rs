@@ -34,9 +34,14 @@ pub enum Encoding {
 impl Encoding {
     /// Returns the value of `Content-Encoding`, where there is one.
     pub fn content_coding(self) -> Option<&'static str> {
+        self.coding().map(Coding::name)
+    }
+
+    /// Returns the coding that the representation is in, where there is one.
+    pub(crate) fn coding(self) -> Option<Coding> {
         match self {
             Self::Sole | Self::Identity | Self::Decompressed => None,
-            Self::Stored(coding) | Self::Compressed(coding) => Some(coding.name()),
+            Self::Stored(coding) | Self::Compressed(coding) => Some(coding),
         }
     }
 

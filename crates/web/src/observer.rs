@@ -12,7 +12,7 @@ use std::{
 
 use proto::{Now, Peer, PeerAddress};
 use service::{Departures, Histogram, LineWriter};
-use wire::http1::Request;
+use wire::http1::{Request, coding::Coding};
 
 pub(crate) use crate::access_log::LoggedNames;
 use crate::access_log::{AccessLog, AccessLogFormat, LoggedRequest, LoggedResponse};
@@ -68,6 +68,7 @@ pub(crate) struct Answer {
     /// Bytes in the outbox.
     pub(crate) bytes: u64,
     pub(crate) body_bytes: u64,
+    pub(crate) coding: Option<Coding>,
 }
 
 /// Requests of one connection that have been read and whose responses have not left.
@@ -100,6 +101,26 @@ struct Record {
 struct PendingResponse {
     record: Record,
     answer: Answer,
+    /// Time from the first byte of the request to the first of the response.
+    first_byte: Option<Duration>,
+}
+
+impl PendingResponse {
+    /// What is said of it once all has been sent.
+    fn complete(&self, duration: Duration) -> LoggedResponse {
+        let Answer { status, bytes, body_bytes, coding } = self.answer;
+        let first_byte = self.first_byte.or(Some(duration));
+        LoggedResponse { status, bytes, body_bytes, coding, first_byte, duration, is_complete: true }
+    }
+
+    /// What is said of it where no more than so many bytes will have been sent.
+    fn incomplete(&self, bytes: u64, duration: Duration) -> LoggedResponse {
+        let Answer { status, coding, .. } = self.answer;
+        let body_bytes = bytes.saturating_sub(self.answer.bytes - self.answer.body_bytes);
+        let is_complete = bytes == self.answer.bytes;
+        let first_byte = self.first_byte.or_else(|| (bytes > 0).then_some(duration));
+        LoggedResponse { status, bytes, body_bytes, coding, first_byte, duration, is_complete }
+    }
 }
 
 impl ObservedRequests {
@@ -196,11 +217,11 @@ impl ObservedRequests {
     pub(crate) fn answered(&mut self, answer: Option<Answer>) {
         let (Some(record), Some(answer)) = (self.begun, answer) else { return };
         self.begun = None;
-        self.responses.push(PendingResponse { record, answer }, answer.bytes);
+        self.responses.push(PendingResponse { record, answer, first_byte: None }, answer.bytes);
         while self.text.len() - self.written > TEXT_MAX
-            && let Some(&PendingResponse { record, answer }) = self.responses.get(self.logged)
+            && let Some(&response) = self.responses.get(self.logged)
         {
-            self.write_record(record, answer.status, 0, 0, Duration::ZERO, false);
+            self.write_record(response.record, &response.incomplete(0, Duration::ZERO));
             self.logged += 1;
         }
     }
@@ -214,16 +235,23 @@ impl ObservedRequests {
     pub(crate) fn sent(&mut self, unsent: u64, clock: fn() -> Now) {
         self.responses.set_unsent(unsent);
         let mut now = None;
-        while let Some((PendingResponse { record, answer }, _)) = self.responses.pop_sent() {
+        while let Some((response, _)) = self.responses.pop_sent() {
             let now = *now.get_or_insert_with(|| clock().instant);
-            let duration = now.saturating_duration_since(record.arrived);
+            let duration = now.saturating_duration_since(response.record.arrived);
             if let Some(durations) = &self.observer.durations {
-                durations[usize::from(answer.status / 100).clamp(2, 5) - 2].record(duration);
+                durations[usize::from(response.answer.status / 100).clamp(2, 5) - 2].record(duration);
             }
             match self.logged {
-                0 => self.write_record(record, answer.status, answer.bytes, answer.body_bytes, duration, true),
+                0 => self.write_record(response.record, &response.complete(duration)),
                 _ => self.logged -= 1,
             }
+        }
+        if self.observer.log.is_some()
+            && let Some(response) = self.responses.leaving()
+            && response.first_byte.is_none()
+        {
+            let now = now.unwrap_or_else(|| clock().instant);
+            response.first_byte = Some(now.saturating_duration_since(response.record.arrived));
         }
         if self.responses.is_empty() {
             self.trim();
@@ -242,21 +270,12 @@ impl ObservedRequests {
     }
 
     /// Writes the record whose text comes first.
-    fn write_record(
-        &mut self,
-        record: Record,
-        status: u16,
-        bytes: u64,
-        body_bytes: u64,
-        duration: Duration,
-        is_complete: bool,
-    ) {
+    fn write_record(&mut self, record: Record, response: &LoggedResponse) {
         let Some(AccessLog { writer, format }) = &self.observer.log else { return };
-        let response = LoggedResponse { status, bytes, body_bytes, duration, is_complete };
         self.line.clear();
         let text = self.written..self.written + record.len;
         self.written = text.end;
-        format.end(&self.text[text], record.before_status, &response, &mut self.line);
+        format.end(&self.text[text], record.before_status, response, &mut self.line);
         writer.push(&self.line);
         if self.written == self.text.len() || self.written > TEXT_MAX {
             self.text.drain(..mem::take(&mut self.written));
@@ -271,19 +290,19 @@ impl Drop for ObservedRequests {
             return;
         }
         let now = Instant::now();
-        while let Some((PendingResponse { record, answer }, _, bytes)) = self.responses.pop_unsent() {
+        while let Some((response, _, bytes)) = self.responses.pop_unsent() {
             if self.logged > 0 {
                 self.logged -= 1;
                 continue;
             }
-            let head_bytes = answer.bytes - answer.body_bytes;
-            let duration = now.saturating_duration_since(record.arrived);
-            let body_bytes = bytes.saturating_sub(head_bytes);
-            let is_complete = bytes == answer.bytes;
-            self.write_record(record, answer.status, bytes, body_bytes, duration, is_complete);
+            let duration = now.saturating_duration_since(response.record.arrived);
+            self.write_record(response.record, &response.incomplete(bytes, duration));
         }
         if let Some(record) = self.begun.take() {
-            self.write_record(record, UNANSWERED, 0, 0, now.saturating_duration_since(record.arrived), false);
+            let duration = now.saturating_duration_since(record.arrived);
+            let answer = Answer { status: UNANSWERED, bytes: 0, body_bytes: 0, coding: None };
+            let response = PendingResponse { record, answer, first_byte: None }.incomplete(0, duration);
+            self.write_record(record, &LoggedResponse { is_complete: false, ..response });
         }
     }
 }

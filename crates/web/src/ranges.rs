@@ -42,6 +42,7 @@ impl<S: Site, W: Writer> Responder<'_, S, W> {
         if let Some(coding) = heads.encoding().content_coding() {
             head = head.field("Content-Encoding", coding);
         }
+        self.tally.note_coding(heads.encoding().coding());
         self.send_prepared(&head.body(b""), Part::Whole, connection);
         self.host.site.push_range(file, part.clone(), self.out);
         self.tally.body(len);

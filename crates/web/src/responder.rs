@@ -347,6 +347,7 @@ impl<'a, S: Site, W: Writer> Responder<'a, S, W> {
             }
         }
         if part == Part::Head {
+            self.tally.note_coding(heads.encoding().coding());
             self.send_prepared(&heads.ok, Part::Head, connection);
         } else if request.has_range {
             self.send_ranges(file, request, connection);
@@ -361,7 +362,9 @@ impl<'a, S: Site, W: Writer> Responder<'a, S, W> {
         let bytes = self.writer.file(&self.host.site, file, connection, self.now, self.out);
         self.tally.response(Status::Ok, bytes);
         if self.server.observer.is_some() {
-            self.tally.note_body(S::heads(file).size());
+            let heads = S::heads(file);
+            self.tally.note_body(heads.size());
+            self.tally.note_coding(heads.encoding().coding());
         }
     }
 

@@ -4,7 +4,7 @@ use std::mem;
 
 use file_cache::Lookup;
 use service::Counters;
-use wire::http1::Status;
+use wire::http1::{Status, coding::Coding};
 
 use crate::observer::Answer;
 
@@ -56,6 +56,8 @@ pub(crate) struct Tally {
     status: Option<u16>,
     /// Bytes of its body, where they have been noted.
     body_bytes: u64,
+    /// Its content coding, where that has been noted.
+    coding: Option<Coding>,
     /// Bytes of the responses that [`Tally::take_answer`] has returned.
     taken: u64,
 }
@@ -85,11 +87,17 @@ impl Tally {
         self.body_bytes += bytes;
     }
 
+    /// Notes the content coding of the response.
+    pub(crate) fn note_coding(&mut self, coding: Option<Coding>) {
+        self.coding = coding;
+    }
+
     /// Returns the response since the last call.
     pub(crate) fn take_answer(&mut self) -> Option<Answer> {
         let status = self.status.take()?;
         let bytes = self.counts[BYTES] - mem::replace(&mut self.taken, self.counts[BYTES]);
-        Some(Answer { status, bytes, body_bytes: mem::take(&mut self.body_bytes).min(bytes) })
+        let coding = self.coding.take();
+        Some(Answer { status, bytes, body_bytes: mem::take(&mut self.body_bytes).min(bytes), coding })
     }
 
     /// Counts a 1xx, which is not the final response.

@@ -5,7 +5,8 @@ use std::{collections::HashMap, path::PathBuf, process::ExitCode, sync::Arc};
 use anyhow::Context;
 use clap::{ArgMatches, Command, Parser};
 use service::{
-    Cli, DescriptorDemand, Dimension, Endpoint, Host, HostProblem, ScratchPipes, ServiceArgs, TlsArgs, TlsDialect,
+    Cli, DescriptorDemand, Dimension, Endpoint, Host, HostProblem, LineTarget, ScratchPipes, ServiceArgs, TlsArgs,
+    TlsDialect,
 };
 use sys::{beneath::Root, registered::Region};
 use web::{ContentArgs, HostName, Hosts, HttpOptions, RequestMetrics, TreeArgs, VirtualHosts, tls_dialect};
@@ -69,6 +70,7 @@ impl Cli for Options {
     }
 
     fn check_start(&self) -> anyhow::Result<()> {
+        self.zerocopy.tree.access_log.access_log.as_ref().map_or(Ok(()), LineTarget::check).context("--access-log")?;
         let tree = &self.zerocopy.tree;
         Hosts::open(&tree.content, &tree.hosts.0, |_, content, _, _| open_root(content)).map(drop)
     }

@@ -233,3 +233,13 @@ fn bad_values_are_refused_with_a_reason() {
     assert!(error.stderr.starts_with(&text) && error.stderr.lines().count() == 1, "{error:?}");
     assert_eq!(world.queued(), None);
 }
+
+#[test]
+fn a_check_of_the_configuration_looks_at_its_directories() {
+    for flag in ["--root", "--fifo-dir"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mq-server"));
+        command.args(["--check-config", flag, "/nonexistent/directory"]);
+        let said = expect_failure(command, 2).stderr;
+        assert!(said.starts_with(&format!("error: {flag}: cannot open /nonexistent/directory: ")), "{said}");
+    }
+}

@@ -258,7 +258,11 @@ fn scalar(arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<String, (Range<usiz
 
 /// Returns the spelling of a truth value, which is `on` or `off` for flags that have these.
 fn truth(arg: &Arg, value: bool) -> &'static str {
-    let has = |name: &str| arg.get_possible_values().iter().any(|possible| possible.matches(name, false));
+    let names = || arg.get_value_names().into_iter().flatten();
+    let has = |name: &str| {
+        names().any(|names| names.split('|').any(|other| other == name))
+            || arg.get_possible_values().iter().any(|possible| possible.matches(name, false))
+    };
     match (value, matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && has("on") && has("off")) {
         (true, true) => "on",
         (false, true) => "off",

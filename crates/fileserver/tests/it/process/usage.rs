@@ -125,3 +125,13 @@ fn help_shows_examples() {
     assert!(finished.stdout.contains("Examples:") && finished.stdout.contains("--layout"), "{finished:?}");
     assert!(!Path::new("import").exists());
 }
+
+#[test]
+fn a_check_of_the_configuration_looks_at_the_content() {
+    let tree = tempfile::tempdir().unwrap();
+    let missing = tree.path().join("missing").display().to_string();
+    let said = expect_failure(command(&["--check-config", &missing]), 2).stderr;
+    assert!(said.starts_with(&format!("error: cannot serve {missing}: ")), "{said}");
+    let good = run_to_end(command(&["--check-config", &tree.path().display().to_string()])).unwrap();
+    assert_eq!(good.code(), Some(0), "{good:?}");
+}

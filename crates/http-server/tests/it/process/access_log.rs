@@ -97,6 +97,8 @@ fn a_duration_ends_when_the_client_has_taken_the_response() {
         let record = records.iter().find(|record| record["status"] == 200).context("no record")?;
         let duration = record["duration"].as_f64().context("a number")?;
         ensure!(duration >= stalled.as_secs_f64() && record["complete"] == true, "{record:?}, {stalled:?}");
+        let first_byte = record["first_byte"].as_f64().context("a number")?;
+        ensure!(first_byte < duration, "the beginning was taken before: {record:?}");
         Ok(())
     });
 }
@@ -219,6 +221,61 @@ fn a_record_names_the_user_who_was_let_in() {
         let said: Vec<_> = records.iter().map(|record| (&record["status"], &record["user"])).collect();
         let (ada, nobody) = (Value::from("ada"), Value::Null);
         ensure!(said == [(&200.into(), &ada), (&401.into(), &nobody), (&200.into(), &ada)], "{records:?}");
+        Ok(())
+    });
+}
+
+/// A listing, a program and a compressed file are answered by other threads; their records are like any other.
+#[test]
+fn a_record_is_right_about_answers_of_other_threads() {
+    let tree = tempfile::tempdir().unwrap();
+    let programs = tree.path().join("programs");
+    let root = tree.path().join("root");
+    for directory in [&programs, &root] {
+        std::fs::create_dir(directory).unwrap();
+    }
+    std::fs::write(root.join("a.css"), "a { color: red }\n".repeat(1000)).unwrap();
+    let program = programs.join("teapot");
+    std::fs::write(
+        &program,
+        "#!/bin/sh\nprintf 'Status: 418 Teapot\\nContent-Type: text/plain\\n\\nshort and stout'\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    JSON.for_each_driver(|driver| {
+        let path = tree.path().join(format!("{driver}.log"));
+        let mut command = JSON.command(driver, &root);
+        command.args(["--listing", "on", "--cgi-dir"]).arg(&programs).arg("--access-log").arg(&path);
+        let mut server = Server::start_command(command, 1)?;
+        let mut client = Http::connect(server.address())?;
+        let gzip = "GET /a.css HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n";
+        let requests = [
+            get("/"),
+            get("/cgi-bin/teapot"),
+            format!("{gzip}\r\n"),
+            format!("{gzip}\r\n"),
+            format!("{gzip}Range: bytes=0-9\r\n\r\n"),
+            get("/a.css"),
+        ];
+        let mut lengths = Vec::new();
+        for request in &requests {
+            lengths.push(client.ask(request)?.body.len() as u64);
+        }
+        drop(client);
+        server.drain()?;
+        let records = records(&path)?;
+        let said = |name: &str| records.iter().map(|record| record[name].clone()).collect::<Vec<_>>();
+        ensure!(said("status") == [200, 418, 200, 200, 206, 200], "{records:?}");
+        ensure!(said("body_bytes") == lengths && lengths[1] == 15 && lengths[4] == 10, "{records:?} {lengths:?}");
+        let gzip = Value::from("gzip");
+        let codings = [Value::Null, Value::Null, gzip.clone(), gzip.clone(), gzip, Value::Null];
+        ensure!(said("content_coding") == codings, "{records:?}");
+        ensure!(said("complete") == [true; 6], "{records:?}");
+        let is_ordered = |record: &Value| {
+            let seconds = |name: &str| record[name].as_f64().unwrap_or(f64::NAN);
+            0.0 <= seconds("first_byte") && seconds("first_byte") <= seconds("duration")
+        };
+        ensure!(records.iter().all(is_ordered), "{records:?}");
         Ok(())
     });
 }

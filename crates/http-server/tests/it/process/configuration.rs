@@ -249,3 +249,18 @@ fn users_are_those_of_the_last_good_reload() {
         Ok(())
     });
 }
+
+#[test]
+fn true_and_false_stand_for_on_and_off() {
+    let tree = sites();
+    for (value, is_on) in [("true", true), ("false", false), ("\"on\"", true), ("\"off\"", false)] {
+        let keys = ["listing", "compress", "precompressed"].map(|key| format!("{key} = {value}\n")).concat();
+        let text = format!("{keys}[[host]]\nnames = [\"b.org\"]\nroot = \"@/b\"\n{keys}");
+        let config = write(tree.path(), "switches.toml", &text);
+        let mut command = command(&config);
+        command.arg("--print-config");
+        let printed = run_to_end(command).unwrap();
+        let want = format!("listing = \"{}\"", if is_on { "on" } else { "off" });
+        assert!(printed.stdout.matches(&want).count() >= 2, "{value}: {printed:?}");
+    }
+}

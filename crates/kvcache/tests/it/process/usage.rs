@@ -80,3 +80,16 @@ fn the_suggested_command_works_as_printed() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "PONG\n", "{line}");
     kv.stop().unwrap();
 }
+
+#[test]
+fn a_check_of_the_configuration_finds_what_the_start_would_miss() {
+    for (flags, why) in [
+        (["--snapshot", "/nonexistent/dir/keys"], "--snapshot: cannot open /nonexistent/dir"),
+        (["--events", "/nonexistent/log"], "--events: cannot open /nonexistent"),
+    ] {
+        let mut command = Command::new(EXE);
+        command.arg("--check-config").args(flags);
+        let said = expect_failure(command, 2).stderr;
+        assert!(said.contains(why), "{said}");
+    }
+}
