@@ -44,7 +44,9 @@ error_classes! {
     Protocol = "protocol",
     /// The server answered that it failed or refused (HTTP: anything but 2xx; caches: an error reply).
     Status = "status",
-    /// The connection ended inside the body.
+    /// The server gave the request up: its stream by RST_STREAM, or its connection by a GOAWAY that names an error (HTTP/2).
+    StreamReset = "stream_reset",
+    /// The connection, or the stream, ended inside the body.
     ShortBody = "short_body",
     /// The body is complete but not as long as it should be.
     Length = "length",

@@ -2,16 +2,20 @@
 
 use std::borrow::Cow;
 
-use crate::error::ErrorClass;
+use crate::{clock::Nanos, error::ErrorClass, request_log::Received};
 
 /// Client's side of a protocol. Every thread of the engine has its own.
 ///
-/// Replies are matched with requests in the order of sending.
+/// Replies are matched with requests in the order of sending, unless the protocol is [`MULTIPLEXED`](Self::MULTIPLEXED): then
+/// each says which request it is to. The first kind implements [`Self::decode`], the second [`Self::decode_any`].
 pub trait ClientProtocol: Send {
     /// Facts about requests that are remembered until their replies have been checked.
     type Request: Batch;
     /// Decoder of one connection.
     type Conn: Send;
+
+    /// Replies come in any order, and connections have something to say besides requests.
+    const MULTIPLEXED: bool = false;
 
     /// Makes the decoder of a fresh connection.
     fn open(&mut self) -> Self::Conn;
@@ -35,7 +39,51 @@ pub trait ClientProtocol: Send {
 
     /// Reads replies to `request`, which is the oldest in flight on this connection. Unless they are
     /// [`Progress::Done`], all of `input` has been used.
-    fn decode(&mut self, conn: &mut Self::Conn, request: Self::Request, input: &[u8]) -> Decoded;
+    fn decode(&mut self, _conn: &mut Self::Conn, _request: Self::Request, input: &[u8]) -> Decoded {
+        Decoded { consumed: input.len(), progress: Progress::Broken(ErrorClass::Protocol) }
+    }
+
+    /// Multiplexed: reads all of `input`, whatever is in flight, and appends the requests that it settles.
+    ///
+    /// # Errors
+    /// The stream makes no sense any more. What was appended before counts.
+    fn decode_any(
+        &mut self,
+        _conn: &mut Self::Conn,
+        _input: &[u8],
+        _now: Nanos,
+        _answers: &mut Vec<Answer<Self::Request>>,
+    ) -> Result<(), ErrorClass> {
+        Err(ErrorClass::Protocol)
+    }
+
+    /// Multiplexed: returns the number of requests that may be in flight on this connection.
+    fn room(_conn: &Self::Conn) -> usize {
+        usize::MAX
+    }
+
+    /// Multiplexed: returns true if the connection takes no more requests, so that another is needed after the last reply.
+    fn is_ending(_conn: &Self::Conn) -> bool {
+        false
+    }
+
+    /// Multiplexed: appends what the connection has to say now, besides requests.
+    fn flush(&mut self, _conn: &mut Self::Conn, _out: &mut Vec<u8>) {}
+
+    /// Multiplexed: prepares a request of an earlier connection, or one that the server has refused, for being encoded again.
+    fn renew(&mut self, _conn: &mut Self::Conn, request: Self::Request) -> Self::Request {
+        request
+    }
+
+    /// Multiplexed: gives up a request in flight. Returns what has been received of its reply.
+    fn cancel(&mut self, _conn: &mut Self::Conn, _request: Self::Request) -> Received {
+        Received::default()
+    }
+
+    /// Multiplexed: returns true if a part of the reply has been received.
+    fn has_begun(_conn: &Self::Conn, _request: Self::Request) -> bool {
+        false
+    }
 
     /// Interprets the end of a connection that the server closed while `request` was the oldest in flight.
     fn on_eof(&mut self, conn: &mut Self::Conn, request: Self::Request) -> EofOutcome;
@@ -67,6 +115,29 @@ pub trait Batch: Copy + Send {
     /// Forgets the `count` oldest, which are settled; never all.
     #[must_use]
     fn without(self, count: u64) -> Self;
+
+    /// Returns a number that no other has that is in flight on the same connection, if the protocol is multiplexed.
+    fn key(self) -> u64 {
+        0
+    }
+}
+
+/// Request that a multiplexed protocol has settled.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<R> {
+    pub request: R,
+    pub fate: Fate,
+    /// Bytes of the reply, and the time of the first one.
+    pub received: Received,
+}
+
+/// End of a request in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The reply is complete, and right or not. A failure may have a [detail](ClientProtocol::failure_detail).
+    Settled { outcome: RequestOutcome, detail: Option<u32> },
+    /// The server has not looked at it: it is sent again.
+    Unread,
 }
 
 /// A batch of one, for protocols that choose requests one by one.

@@ -12,7 +12,10 @@ use crate::{
     engine::{Interval, LATENCY_NANOS_MAX, Limit, Load, Measured, Pacing, Tally, Timeline},
     error::ErrorClass,
     histogram::encode,
-    result::{self, Backlog, Latency, Origin, ProtocolKind, RunResult, SCHEMA, Saturation, ServerUsage, TimelineRow},
+    result::{
+        self, Backlog, Handshakes, Latency, Origin, ProtocolKind, RunResult, SCHEMA, Saturation, ServerUsage,
+        TimelineRow,
+    },
     units,
     usage::ServerProbe,
 };
@@ -64,6 +67,7 @@ pub fn summarize<P>(run: RunDescription, measured: &Measured<P>, server: Option<
     let leading = if is_open { &tally.response } else { &tally.service };
     let errors: BTreeMap<_, _> =
         tally.errors().filter(|&(_, count)| count > 0).map(|(class, count)| (class.name().to_owned(), count)).collect();
+    let has_tls = run.config.get("tls").is_some_and(|value| value == true);
     RunResult {
         schema: SCHEMA,
         kind: run.kind,
@@ -90,6 +94,7 @@ pub fn summarize<P>(run: RunDescription, measured: &Measured<P>, server: Option<
         corrected_us: if is_open { None } else { Latency::if_recorded(&corrected(measured)) },
         lag_us: Latency::if_recorded(&tally.lag).filter(|_| is_open),
         backlog: Backlog::if_recorded(&tally.backlog),
+        handshakes: has_tls.then(|| Handshakes::new(&tally.handshake, tally.resumed, duration_s)),
         client_cpu_s: measured.client_cpu.as_secs_f64(),
         client_user_s: Some(measured.client_cpu.saturating_sub(measured.client_system_cpu).as_secs_f64()),
         client_system_s: Some(measured.client_system_cpu.as_secs_f64()),
@@ -102,6 +107,7 @@ pub fn summarize<P>(run: RunDescription, measured: &Measured<P>, server: Option<
         lag_histogram: is_open.then(|| encode(&tally.lag)),
         backlog_histogram: (!tally.backlog.is_empty()).then(|| encode(&tally.backlog)),
         first_byte_histogram: (!tally.first_byte.is_empty()).then(|| encode(&tally.first_byte)),
+        handshake_histogram: (!tally.handshake.is_empty()).then(|| encode(&tally.handshake)),
         bodies: measured.bodies.clone(),
         timeline: measured.timeline.as_ref().map(|timeline| rows(timeline, is_open)),
         capacity: None,

@@ -108,6 +108,8 @@ fn words(result: &RunResult, cause: &Cause<'_>) -> String {
         (ErrorClass::Reset, _) => "connection reset by the server".to_owned(),
         (ErrorClass::EofEarly, _) => "connection closed before the reply".to_owned(),
         (ErrorClass::WriteError, _) => "request not taken by the server".to_owned(),
+        (ErrorClass::StreamReset, Some(said)) => format!("request given up by the server, {said}"),
+        (ErrorClass::StreamReset, None) => "request given up by the server".to_owned(),
         (ErrorClass::ShortBody, _) => "connection closed inside the reply".to_owned(),
         (ErrorClass::Length, _) if result.kind == ProtocolKind::Kv => "a value of the wrong length".to_owned(),
         (ErrorClass::Length, _) => "a body of the wrong length".to_owned(),
@@ -129,6 +131,7 @@ fn words(result: &RunResult, cause: &Cause<'_>) -> String {
 fn protocol_name(result: &RunResult) -> String {
     let protocol = result.config.get("protocol").and_then(serde_json::Value::as_str);
     match (result.kind, protocol) {
+        (ProtocolKind::Http, _) if is_set(result, "http2") => "HTTP/2".to_owned(),
         (ProtocolKind::Http, _) => "HTTP/1.1".to_owned(),
         (_, Some(protocol)) => format!("of --protocol {protocol}"),
         (_, None) => "valid".to_owned(),
@@ -157,6 +160,9 @@ fn advice(result: &RunResult, cause: &Cause<'_>) -> Option<String> {
         }
         (ErrorClass::Protocol, ProtocolKind::Http) if detail.starts_with("`\\u{15}\\u{3}") => {
             "that is TLS: does the URL begin with https?"
+        }
+        (ErrorClass::Protocol, ProtocolKind::Http) if is_set(result, "http2") && detail.starts_with("`HTTP/1.") => {
+            "the server speaks HTTP/1.1 there: leave --http2 out"
         }
         (ErrorClass::Protocol, _) => "is this the server and the protocol that you meant?",
         (ErrorClass::ConnectRefused, _) => "has the server ended?",

@@ -9,7 +9,10 @@ use clap::Args;
 use loadgen::{
     engine::{Load, Measured, Reuse},
     error::ErrorClass,
-    http::{Expectation, HttpClient, HttpVerify, REFERENCE_BYTES_MAX, RequestParts, RequestSpec, Target, TargetError},
+    http::{
+        Expectation, Http2Client, Http2Spec, HttpClient, HttpVerify, REFERENCE_BYTES_MAX, RequestParts, RequestSpec,
+        SeesBodies, Target, TargetError,
+    },
     null::{HttpReply, HttpResponder},
     result::{BodySeen, ProtocolKind},
     sample::Sampler,
@@ -22,10 +25,12 @@ use super::{
     socket_load::SocketLoadArgs,
     socket_run::{SocketRun, interrupt_flag},
     tls::TlsArgs,
-    values::{Digest, settings},
+    values::{Digest, count, settings},
     verify::{VerifyArg, verify_parser},
 };
 
+/// As many as a server can allow that keeps them in 16 bits.
+const STREAMS_MAX: usize = 65_535;
 /// Length of the body with which the null server of a self-check answers.
 const SELF_CHECK_BODY_BYTES: usize = 128;
 
@@ -38,6 +43,8 @@ const EXAMPLES: &str = "Examples:
   loadgen http --rate-sweep 10%..100% -d 5s --out results/curve http://127.0.0.1:8080/
   loadgen http -c 1000 --ramp 5s --timeline --format json -d 30s http://127.0.0.1:8080/
   loadgen http --tls-ca ca.pem -c 64 -d 5s https://localhost:8443/
+  loadgen http --http2 --streams 32 -c 64 -d 5s https://localhost:8443/ --insecure
+  loadgen http --no-keep-alive --tls-resume off --insecure -c 64 -d 5s https://localhost:8443/
   loadgen http --engine uring --self-check -c 64 -d 5s http://127.0.0.1:8080/
   loadgen http --no-keep-alive -c 8 -d 5s http://127.0.0.1:8080/index.html
   loadgen http --body-file order.json -H 'Content-Type: application/json' --verify status http://127.0.0.1:8080/orders
@@ -64,6 +71,12 @@ pub(super) struct HttpArgs {
     load: SocketLoadArgs,
     #[command(flatten)]
     tls: TlsArgs,
+    /// Speak HTTP/2: by prior knowledge on http://, by ALPN on https://
+    #[arg(long)]
+    http2: bool,
+    /// HTTP/2: streams in flight on each connection, as far as the server allows [default: 1]
+    #[arg(long, value_name = "N", requires = "http2", value_parser = count::<STREAMS_MAX>)]
+    streams: Option<usize>,
     /// Open a connection for each request and send `Connection: close`; latency counts from the attempt to connect
     #[arg(long)]
     no_keep_alive: bool,
@@ -101,19 +114,27 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitOutcome, Failure> {
         if matches!(error, TargetError::Unresolved(_)) { Failure::from(error) } else { Failure::usage(error) }
     })?;
     let body = request_body(args)?;
-    let requests = requests(args, &targets, body.as_deref())?;
-    let load = Load { tls: args.tls.for_targets(&targets)?, ..load(args)? };
+    let load = Load { tls: args.tls.for_targets(&targets, args.http2)?, ..load(args)? };
+    let messages = Messages::new(args, &targets, body.as_deref())?;
     let interrupt = interrupt_flag()?;
     let describe = |load: &Load| description(args, body.as_deref(), load);
     let run = SocketRun::prepare(&args.load, endpoint, load, describe)?;
-
-    let make_client = |thread| {
-        let sampler = Sampler::new(args.verify.sample, args.load.common.seed, thread);
-        HttpClient::new(&requests, args.verify.level(deepest(args)), thread).with_sampler(sampler)
-    };
-    let reply = HttpReply::new(SELF_CHECK_BODY_BYTES);
-    let ceiling = run.ceiling::<_, HttpResponder>(reply, self_check_client, &interrupt)?;
-    run.carry_out(make_client, compare_bodies, describe, ceiling, &interrupt)
+    let verify = args.verify.level(deepest(args));
+    let sampler = |thread| Sampler::new(args.verify.sample, args.load.common.seed, thread);
+    match messages {
+        Messages::Http1(specs) => {
+            let make_client = |thread| HttpClient::new(&specs, verify, thread).with_sampler(sampler(thread));
+            let reply = HttpReply::new(SELF_CHECK_BODY_BYTES);
+            let ceiling = run.ceiling::<_, HttpResponder>(reply, self_check_client, &interrupt)?;
+            run.carry_out(make_client, compare_bodies, describe, ceiling, &interrupt)
+        }
+        Messages::Http2(specs) => {
+            let streams = run.load.pipeline;
+            let make_client = |thread| Http2Client::new(&specs, verify, thread, streams).with_sampler(sampler(thread));
+            let ceiling = run.unknown_ceiling("no null server speaks HTTP/2");
+            run.carry_out(make_client, compare_bodies, describe, ceiling, &interrupt)
+        }
+    }
 }
 
 /// Makes the client that asks the null server of a self-check.
@@ -127,9 +148,11 @@ fn description(args: &HttpArgs, body: Option<&[u8]>, load: &Load) -> RunDescript
     config.extend(settings([
         ("body_bytes", json!(body.map(<[u8]>::len))),
         ("headers", json!(args.headers)),
+        ("http2", json!(args.http2.then_some(true))),
         ("keep_alive", json!(!args.no_keep_alive)),
         ("method", json!(method(args, body))),
         ("paths", json!(args.paths)),
+        ("streams", json!(args.http2.then_some(load.pipeline))),
         ("unix", json!(args.unix)),
         ("verify", json!(args.verify.name(deepest(args)))),
     ]));
@@ -144,6 +167,9 @@ fn description(args: &HttpArgs, body: Option<&[u8]>, load: &Load) -> RunDescript
 
 fn load(args: &HttpArgs) -> Result<Load, Failure> {
     let load = args.load.to_load();
+    if args.http2 {
+        return http2_load(args, load);
+    }
     if !args.no_keep_alive {
         return Ok(load);
     }
@@ -154,6 +180,17 @@ fn load(args: &HttpArgs) -> Result<Load, Failure> {
     Ok(Load { reuse: Reuse::Once, ..load })
 }
 
+fn http2_load(args: &HttpArgs, load: Load) -> Result<Load, Failure> {
+    if load.pipeline != 1 {
+        return Err(Failure::usage("--pipeline is for HTTP/1.1: with --http2, requests in flight are --streams N"));
+    }
+    if args.no_keep_alive {
+        let problem = "--no-keep-alive is for HTTP/1.1: with --http2, connections are for many requests";
+        return Err(Failure::usage(problem));
+    }
+    Ok(Load { pipeline: args.streams.unwrap_or(1), ..load })
+}
+
 /// Returns the headers of each request, the one that ends the connection included.
 fn headers(args: &HttpArgs) -> Vec<String> {
     let close = args.no_keep_alive.then(|| "Connection: close".to_owned());
@@ -162,8 +199,8 @@ fn headers(args: &HttpArgs) -> Vec<String> {
 
 /// Takes note of the bodies, and compares those of the threads. Each thread checks its replies against its own, and these must be
 /// the same.
-fn compare_bodies(measured: &mut Measured<HttpClient>) {
-    measured.bodies = BodySeen::distinct(measured.protocols.iter().flat_map(HttpClient::bodies));
+fn compare_bodies<P: SeesBodies>(measured: &mut Measured<P>) {
+    measured.bodies = BodySeen::distinct(measured.protocols.iter().flat_map(P::bodies));
     let Some((first, others)) = measured.protocols.split_first() else { return };
     for _ in 0..others.iter().map(|other| first.disagreements(other)).sum() {
         measured.tally.fail(ErrorClass::Content, 1);
@@ -189,8 +226,33 @@ fn deepest(args: &HttpArgs) -> HttpVerify {
     if is_given { HttpVerify::Sha256 } else { HttpVerify::Content }
 }
 
-/// Prepares the requests, each with what is expected of its reply.
-fn requests(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result<Vec<RequestSpec>, Failure> {
+/// Requests, each with what is expected of its reply.
+enum Messages {
+    Http1(Vec<RequestSpec>),
+    Http2(Vec<Http2Spec>),
+}
+
+impl Messages {
+    fn new(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result<Self, Failure> {
+        let headers = headers(args);
+        let message = RequestParts { method: method(args, body), headers: &headers, body };
+        let expectations = expectations(args, targets)?.into_iter();
+        let expected = targets.iter().zip(expectations);
+        if args.http2 {
+            let spec = |(target, expectation): (&Target, _)| {
+                target.http2_message(&message).map(|message| Http2Spec { message, expectation })
+            };
+            return expected.map(spec).collect::<Result<_, _>>().map(Self::Http2).map_err(Failure::usage);
+        }
+        let spec = |(target, expectation): (&Target, _)| {
+            target.request(&message).map(|request| RequestSpec { request, expectation })
+        };
+        expected.map(spec).collect::<Result<_, _>>().map(Self::Http1).map_err(Failure::usage)
+    }
+}
+
+/// Returns what is expected of the reply to each target.
+fn expectations(args: &HttpArgs, targets: &[Target]) -> Result<Vec<Expectation>, Failure> {
     let (level, deepest) = (args.verify.level(deepest(args)), deepest(args));
     if (level == HttpVerify::Sha256) != (deepest == HttpVerify::Sha256) {
         let problem = "--verify sha256 and one of --expect-sha256, --content-dir belong together";
@@ -199,18 +261,12 @@ fn requests(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result<
     if level == HttpVerify::Sha256 && args.content_dir.is_none() && args.expect_sha256.len() != targets.len() {
         return Err(Failure::usage("--expect-sha256 is needed once per URL or line of --paths"));
     }
-    let headers = headers(args);
-    let request = |(index, target): (usize, &Target)| {
-        let message = RequestParts { method: method(args, body), headers: &headers, body };
-        let request = target.request(&message).map_err(Failure::usage)?;
-        let expectation = match (&args.content_dir, args.expect_sha256.get(index)) {
-            (Some(directory), _) => expected_file(directory, target)?,
-            (None, Some(Digest(digest))) => Expectation::Digest(*digest),
-            (None, None) => Expectation::Nothing,
-        };
-        Ok(RequestSpec { request, expectation })
+    let expectation = |(index, target): (usize, &Target)| match (&args.content_dir, args.expect_sha256.get(index)) {
+        (Some(directory), _) => expected_file(directory, target),
+        (None, Some(Digest(digest))) => Ok(Expectation::Digest(*digest)),
+        (None, None) => Ok(Expectation::Nothing),
     };
-    targets.iter().enumerate().map(request).collect()
+    targets.iter().enumerate().map(expectation).collect()
 }
 
 fn expected_file(directory: &Path, target: &Target) -> Result<Expectation, Failure> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::{Args, ValueEnum};
-use loadgen::engine::{EngineKind, Limit, Load, Timeouts, WarmUp};
+use loadgen::engine::{EngineKind, Limit, Load, Timeouts, Tls, WarmUp};
 use serde_json::{Value, json};
 
 use super::{
@@ -133,6 +133,7 @@ impl SocketLoadArgs {
             ("spin", json!(load.spin)),
             ("threads", json!(load.threads)),
             ("tls", json!(load.tls.is_some())),
+            ("tls_resume", json!(load.tls.as_ref().map(Tls::is_resuming))),
         ]));
         config
     }

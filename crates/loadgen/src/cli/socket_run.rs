@@ -91,6 +91,11 @@ impl<'a> SocketRun<'a> {
         Ok(Ceiling::Measured(measured.context("the self-check failed (--self-check=off does without)")?))
     }
 
+    /// Returns the ceiling where there is no null server to measure it with, for this reason.
+    pub(super) fn unknown_ceiling(&self, why: &'static str) -> Ceiling {
+        if self.args.self_check.is_due(&self.load) { Ceiling::Unknown(why) } else { Ceiling::NotWanted }
+    }
+
     /// Runs the engine once under `load`, which may be another than the run's own, and shows the progress.
     pub(super) fn measure<P: ClientProtocol>(
         &self,

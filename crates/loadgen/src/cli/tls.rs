@@ -1,10 +1,10 @@
-//! `--tls-ca`, `--tls-insecure` and `--tls-server-name`.
+//! `--tls-ca`, `--tls-insecure`, `--tls-resume` and `--tls-server-name`.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use loadgen::{
-    engine::{Tls, Trust},
+    engine::{Tls, TlsOptions, Trust},
     http::Target,
 };
 
@@ -16,18 +16,28 @@ pub(super) struct TlsArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
     tls_ca: Option<PathBuf>,
     /// TLS: accept any certificate
-    #[arg(long)]
+    #[arg(long, visible_alias = "insecure")]
     tls_insecure: bool,
+    /// TLS: later connections resume the sessions of earlier ones, where the server gives tickets; off makes every handshake a
+    /// full one
+    #[arg(long, value_name = "on|off", value_enum)]
+    tls_resume: Option<OnOff>,
     /// TLS: the name to ask for (SNI), which the certificate must have, instead of the target's host
     #[arg(long, value_name = "NAME")]
     tls_server_name: Option<String>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OnOff {
+    On,
+    Off,
+}
+
 impl TlsArgs {
     /// Makes the TLS settings of targets that all name one server; `None` unless they are `https`.
-    pub(super) fn for_targets(&self, targets: &[Target]) -> Result<Option<Tls>, Failure> {
+    pub(super) fn for_targets(&self, targets: &[Target], is_http2: bool) -> Result<Option<Tls>, Failure> {
         match targets.first().and_then(Target::tls_name) {
-            Some(host) => self.for_host(host).map(Some),
+            Some(host) => self.for_host(host, is_http2).map(Some),
             None => self.check_unused("https://"),
         }
     }
@@ -38,23 +48,25 @@ impl TlsArgs {
             return self.check_unused("--tls");
         }
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-        self.for_host(host.trim_start_matches('[').trim_end_matches(']')).map(Some)
+        self.for_host(host.trim_start_matches('[').trim_end_matches(']'), false).map(Some)
     }
 
-    fn for_host(&self, host: &str) -> Result<Tls, Failure> {
+    fn for_host(&self, host: &str, is_http2: bool) -> Result<Tls, Failure> {
         let trust = match (&self.tls_ca, self.tls_insecure) {
             (Some(path), _) => Trust::Authorities(path.clone()),
             (None, true) => Trust::Anyone,
             (None, false) => Trust::System,
         };
         let name = self.tls_server_name.as_deref().unwrap_or(host);
-        Ok(Tls::new(name, &trust)?)
+        Ok(Tls::new(name, &trust, TlsOptions { is_resuming: self.tls_resume != Some(OnOff::Off), is_http2 })?)
     }
 
     /// Refuses options that would change nothing.
     fn check_unused(&self, needed: &str) -> Result<Option<Tls>, Failure> {
-        if self.tls_ca.is_some() || self.tls_insecure || self.tls_server_name.is_some() {
-            return Err(Failure::Usage(format!("--tls-ca, --tls-insecure and --tls-server-name need {needed}")));
+        let is_used = self.tls_ca.is_some() || self.tls_insecure || self.tls_server_name.is_some();
+        if is_used || self.tls_resume.is_some() {
+            let options = "--tls-ca, --tls-insecure, --tls-resume and --tls-server-name";
+            return Err(Failure::Usage(format!("{options} need {needed}")));
         }
         Ok(None)
     }

@@ -56,7 +56,7 @@ pub use self::{
     steady::WarmUp,
     tally::{LATENCY_NANOS_MAX, Tally},
     timeline::{Interval, Timeline},
-    tls::{Tls, TlsError, Trust, certificate_advice as tls_advice},
+    tls::{Tls, TlsError, TlsOptions, Trust, tls_advice},
 };
 use self::{
     steady::Steadiness,

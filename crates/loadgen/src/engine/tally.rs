@@ -29,6 +29,10 @@ pub struct Tally {
     pub reconnects: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    /// Number of TLS handshakes that resumed an earlier session.
+    pub resumed: u64,
+    /// Duration of every TLS handshake, from the connection to its end, in nanoseconds.
+    pub handshake: Histogram<u64>,
     /// Latency from the actual sending, in nanoseconds.
     pub service: Histogram<u64>,
     /// Latency from the scheduled sending, in nanoseconds; empty in a closed loop.
@@ -55,6 +59,8 @@ impl Tally {
             reconnects: 0,
             bytes_in: 0,
             bytes_out: 0,
+            resumed: 0,
+            handshake: empty_histogram(),
             service: empty_histogram(),
             response: empty_histogram(),
             first_byte: empty_histogram(),
@@ -100,7 +106,9 @@ impl Tally {
         self.reconnects += other.reconnects;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
+        self.resumed += other.resumed;
         for (sum, part) in [
+            (&mut self.handshake, &other.handshake),
             (&mut self.service, &other.service),
             (&mut self.response, &other.response),
             (&mut self.first_byte, &other.first_byte),

@@ -1,5 +1,7 @@
 //! TLS between the socket and the protocol. rustls is sans-IO itself, so both engines carry it.
 
+mod tickets;
+
 use std::{
     fmt,
     io::{Read as _, Write as _},
@@ -8,11 +10,18 @@ use std::{
 };
 
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind,
+    RootCertStore, SignatureScheme,
+    client::{
+        Resumption,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
     crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
 };
+
+use self::tickets::Tickets;
+use crate::clock::Nanos;
 
 /// Authorities that are trusted to vouch for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,11 +34,24 @@ pub enum Trust {
     Anyone,
 }
 
+/// Choices of a client beside whom it trusts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// Later connections resume sessions of earlier ones, where the server gives tickets.
+    pub is_resuming: bool,
+    /// HTTP/2 is asked for by ALPN, and a connection without it fails.
+    pub is_http2: bool,
+}
+
+/// Name of HTTP/2 in ALPN.
+const H2: &[u8] = b"h2";
+
 /// TLS configuration for one server.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
+    options: TlsOptions,
 }
 
 impl fmt::Debug for Tls {
@@ -58,12 +80,12 @@ impl Tls {
     ///
     /// # Errors
     /// The name is none, or there are no certificates to trust.
-    pub fn new(name: &str, trust: &Trust) -> Result<Self, TlsError> {
+    pub fn new(name: &str, trust: &Trust, options: TlsOptions) -> Result<Self, TlsError> {
         let name = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder =
             ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
-        let config = match trust {
+        let mut config = match trust {
             Trust::System => builder.with_root_certificates(system_authorities()?).with_no_client_auth(),
             Trust::Authorities(path) => builder.with_root_certificates(authorities(path)?).with_no_client_auth(),
             Trust::Anyone => {
@@ -71,18 +93,40 @@ impl Tls {
                 builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
             }
         };
-        Ok(Self { config: Arc::new(config), name })
+        config.resumption =
+            if options.is_resuming { Resumption::store(Arc::new(Tickets::default())) } else { Resumption::disabled() };
+        if options.is_http2 {
+            config.alpn_protocols = vec![H2.to_vec()];
+        }
+        Ok(Self { config: Arc::new(config), name, options })
     }
 
-    pub(super) fn session(&self) -> Result<Session, rustls::Error> {
-        ClientConnection::new(Arc::clone(&self.config), self.name.clone()).map(|client| Session { client })
+    /// Returns true if connections resume sessions of earlier ones.
+    #[must_use]
+    pub fn is_resuming(&self) -> bool {
+        self.options.is_resuming
+    }
+
+    /// Begins a handshake.
+    pub(super) fn session(&self, now: Nanos) -> Result<Session, rustls::Error> {
+        let client = ClientConnection::new(Arc::clone(&self.config), self.name.clone())?;
+        Ok(Session { client, is_http2: self.options.is_http2, began: now })
     }
 
     /// Makes one handshake on `stream`, which blocks.
     pub(super) fn shake_hands(&self, stream: &mut (impl std::io::Read + std::io::Write)) -> std::io::Result<()> {
-        let mut client = self.session().map_err(std::io::Error::other)?.client;
-        while client.is_handshaking() {
-            client.complete_io(stream)?;
+        // What it learns is not for the run, whose first handshakes would be resumed.
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::disabled();
+        let alone = Self { config: Arc::new(config), ..self.clone() };
+        let mut session = alone.session(0).map_err(std::io::Error::other)?;
+        while session.client.is_handshaking() {
+            session.client.complete_io(stream)?;
+        }
+        let has_protocol = session.has_protocol();
+        let mut client = session.client;
+        if !has_protocol {
+            return Err(std::io::Error::other(NoHttp2));
         }
         client.send_close_notify();
         // The server may have closed by now; the handshake is what was asked for.
@@ -91,10 +135,24 @@ impl Tls {
     }
 }
 
-/// Returns what may help where a handshake failed because of the server's certificate.
+/// The server shakes hands, but does not choose HTTP/2.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the server does not choose HTTP/2 (h2 by ALPN)")]
+struct NoHttp2;
+
+/// Returns what may help where a handshake failed because of the server's certificate or its protocols.
 #[must_use]
-pub fn certificate_advice(error: &std::io::Error) -> Option<&'static str> {
-    let Some(rustls::Error::InvalidCertificate(problem)) = error.get_ref()?.downcast_ref() else { return None };
+pub fn tls_advice(error: &std::io::Error) -> Option<&'static str> {
+    const WITHOUT: &str = "without --http2 it may speak HTTP/1.1 (h2 is what --http2 asks for by ALPN)";
+    let inner = error.get_ref()?;
+    if inner.is::<NoHttp2>() {
+        return Some(WITHOUT);
+    }
+    let error = inner.downcast_ref::<rustls::Error>()?;
+    if *error == rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol) {
+        return Some(WITHOUT);
+    }
+    let rustls::Error::InvalidCertificate(problem) = error else { return None };
     // What webpki makes of it is in an error of which there is only the text.
     let is_authority = format!("{problem:?}").contains("CaUsedAsEndEntity");
     Some(if is_authority {
@@ -128,6 +186,18 @@ fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
 #[derive(Debug)]
 pub(super) struct Session {
     client: ClientConnection,
+    /// The server has to choose HTTP/2.
+    is_http2: bool,
+    began: Nanos,
+}
+
+/// Handshake that has been completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Handshake {
+    /// It resumed an earlier session.
+    pub(super) is_resumed: bool,
+    /// Time at which it began, the connection being there.
+    pub(super) began: Nanos,
 }
 
 /// State of a session after some input.
@@ -141,6 +211,17 @@ pub(super) struct TlsState {
 impl Session {
     pub(super) fn is_handshaking(&self) -> bool {
         self.client.is_handshaking()
+    }
+
+    /// Returns the handshake, which has been completed.
+    pub(super) fn handshake(&self) -> Handshake {
+        let is_resumed = self.client.handshake_kind() == Some(HandshakeKind::Resumed);
+        Handshake { is_resumed, began: self.began }
+    }
+
+    /// Returns true if the server has chosen what was asked for by ALPN, if anything was.
+    pub(super) fn has_protocol(&self) -> bool {
+        !self.is_http2 || self.client.alpn_protocol() == Some(H2)
     }
 
     /// Returns true if the server has ended the stream as TLS wants it, so that nothing was cut off.

@@ -1,5 +1,7 @@
-//! HTTP/1.1: prebuilt requests, and replies checked as they stream in.
+//! HTTP/1.1 and HTTP/2: prebuilt requests, and replies checked as they stream in.
 
+mod check;
+mod http2;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -7,23 +9,30 @@ mod verify;
 
 use std::borrow::Cow;
 
-use http::StatusCode;
-use wire::http1::{
-    client::{BodyLength, ContentCoding, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder},
-    coding::Coding,
-};
+use wire::http1::client::{ContentCoding, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder};
 
+use self::check::{KnownReply, ReplyCheck, status_text};
 pub use self::{
-    target::{RequestParts, Target, TargetError},
+    http2::{Http2Client, Http2Conn, Http2Request, Http2Spec},
+    target::{Http2Message, RequestParts, Target, TargetError},
     verify::{Expectation, HttpVerify, REFERENCE_BYTES_MAX, Reference, Tail, digest_text},
 };
 use crate::{
     error::ErrorClass,
     failure_texts::FailureTexts,
-    protocol::{AfterReply, ClientProtocol, Decoded, EofOutcome, Progress, Replies, RequestOutcome, Single},
+    protocol::{AfterReply, ClientProtocol, Decoded, EofOutcome, Progress, Replies, Single},
     result::BodySeen,
     sample::Sampler,
 };
+
+/// Client whose threads each keep references of their own.
+pub trait SeesBodies {
+    /// Returns the number of requests whose replies differ from those that `other` got.
+    fn disagreements(&self, other: &Self) -> usize;
+
+    /// Returns the bodies of the good replies, one for each request of which there was any, in the order of the requests.
+    fn bodies(&self) -> Vec<BodySeen>;
+}
 
 /// Request that is sent again and again: its bytes, and what is known of the reply.
 #[derive(Clone, Debug)]
@@ -48,37 +57,19 @@ pub struct HttpClient {
 struct RequestState {
     request: Vec<u8>,
     template: HeadTemplate,
-    reference: Reference,
-    /// Coding of the bodies, once there was a good reply.
-    coding: Option<ContentCoding>,
+    known: KnownReply,
 }
 
 /// One connection's decoder, and how far the current reply agrees with the reference.
 #[derive(Debug)]
 pub struct HttpConn {
     decoder: ResponseDecoder,
-    head: Head,
-    /// Depth to which this reply is checked.
-    verify: HttpVerify,
-    body_bytes: u64,
-    /// The body is to be compared, and nothing has been different so far.
-    is_same: bool,
-    tail: Tail,
-    /// Coding of the last new head.
-    coding: ContentCoding,
-    /// The reply has another coding than the good ones.
-    has_other_coding: bool,
-    /// Status of a reply that failed because of it.
-    failed_status: Option<u16>,
+    persistence: Persistence,
+    check: ReplyCheck,
 }
 
 /// Numbers of failure details from which on they are texts; those below are statuses.
 const MALFORMED: u32 = 1_000;
-
-/// Name in results of a coding that has none here.
-const OTHER_CODING: &str = "other";
-
-const NO_HEAD: Head = Head { status: 0, body: BodyLength::Exact(0), persistence: Persistence::KeepAlive };
 
 impl HttpClient {
     /// `specs` must not be empty; `first` is the one to begin with, so that threads do not send the same request at the same time.
@@ -92,8 +83,7 @@ impl HttpClient {
         let state = |spec: &RequestSpec| RequestState {
             request: spec.request.clone(),
             template: HeadTemplate::new(),
-            reference: Reference::new(&spec.expectation, bytes_max),
-            coding: None,
+            known: KnownReply::new(&spec.expectation, bytes_max),
         };
         let requests = specs.iter().map(state).collect();
         Self {
@@ -111,23 +101,20 @@ impl HttpClient {
     pub fn with_sampler(self, sampler: Sampler) -> Self {
         Self { sampler, ..self }
     }
+}
 
-    /// Returns the number of requests whose replies differ from those that `other` got: each thread keeps its own reference.
-    #[must_use]
-    pub fn disagreements(&self, other: &Self) -> usize {
+impl SeesBodies for HttpClient {
+    fn disagreements(&self, other: &Self) -> usize {
         if !self.verify.compares_content() {
             return 0;
         }
-        self.requests.iter().zip(&other.requests).filter(|(ours, theirs)| !ours.agrees(theirs)).count()
+        self.requests.iter().zip(&other.requests).filter(|(ours, theirs)| !ours.known.agrees(&theirs.known)).count()
     }
 
-    /// Returns the bodies of the good replies, one for each request of which there was any, in the order of the requests.
-    #[must_use]
-    pub fn bodies(&self) -> Vec<BodySeen> {
+    fn bodies(&self) -> Vec<BodySeen> {
         let seen = |(index, state): (usize, &RequestState)| {
             let request = self.operation_name(u32::try_from(index).unwrap_or(u32::MAX)).into_owned();
-            let coding = state.coding?.map_or(OTHER_CODING, Coding::name).to_owned();
-            Some(BodySeen { request, coding, bytes: state.reference.length()?, sha256: state.reference.digest() })
+            state.known.body(request)
         };
         self.requests.iter().enumerate().filter_map(seen).collect()
     }
@@ -140,14 +127,8 @@ impl ClientProtocol for HttpClient {
     fn open(&mut self) -> HttpConn {
         HttpConn {
             decoder: ResponseDecoder::new(),
-            head: NO_HEAD,
-            verify: self.verify,
-            body_bytes: 0,
-            is_same: false,
-            tail: Tail::default(),
-            coding: Some(Coding::Identity),
-            has_other_coding: false,
-            failed_status: None,
+            persistence: Persistence::KeepAlive,
+            check: ReplyCheck::new(self.verify),
         }
     }
 
@@ -169,14 +150,16 @@ impl ClientProtocol for HttpClient {
         let mut rest = input;
         let progress = loop {
             match conn.decoder.next(&mut state.template, &mut rest) {
-                Ok(Event::Body(piece)) => conn.body(piece, &mut state.reference),
-                Ok(Event::Head(head)) => conn.begin(head, state.level(self.verify, &mut self.sampler)),
+                Ok(Event::Body(piece)) => conn.check.body(piece, &mut state.known),
+                Ok(Event::Head(head)) => {
+                    conn.begin(head, state.known.level(self.verify, &mut self.sampler));
+                }
                 Ok(Event::NewHead(head, coding)) => {
-                    conn.begin(head, state.level(self.verify, &mut self.sampler));
+                    conn.begin(head, state.known.level(self.verify, &mut self.sampler));
                     conn.compare_coding(coding, state);
                 }
                 Ok(Event::End) => {
-                    let outcome = conn.outcome(state);
+                    let outcome = conn.check.outcome(&mut state.known);
                     break Progress::Done { replies: Replies::ONE, outcome, after: conn.after_reply() };
                 }
                 Ok(Event::NeedMore) => break Progress::NeedMore,
@@ -192,7 +175,7 @@ impl ClientProtocol for HttpClient {
     fn on_eof(&mut self, conn: &mut HttpConn, Single(request): Single<usize>) -> EofOutcome {
         match conn.decoder.eof() {
             Eof::EndsBody => {
-                let outcome = conn.outcome(&mut self.requests[request]);
+                let outcome = conn.check.outcome(&mut self.requests[request].known);
                 EofOutcome::Done { replies: Replies::ONE, outcome }
             }
             Eof::Between | Eof::InHead => EofOutcome::Failed(ErrorClass::EofEarly),
@@ -202,7 +185,7 @@ impl ClientProtocol for HttpClient {
 
     fn take_failure_detail(&mut self, conn: &mut HttpConn) -> Option<u32> {
         let malformed = self.malformed.take_last().map(|number| MALFORMED + number);
-        conn.failed_status.take().map(u32::from).or(malformed)
+        conn.check.take_failed_status().or(malformed)
     }
 
     /// Names a status as its RFC does, or quotes the beginning of what is not HTTP.
@@ -210,11 +193,7 @@ impl ClientProtocol for HttpClient {
         if detail >= MALFORMED {
             return format!("`{}`", self.malformed.text(detail - MALFORMED));
         }
-        let status = u16::try_from(detail).ok().and_then(|status| StatusCode::from_u16(status).ok());
-        match status.and_then(|status| status.canonical_reason()) {
-            Some(reason) => format!("{detail} {reason}"),
-            None => detail.to_string(),
-        }
+        status_text(detail)
     }
 
     /// Returns the index of the spec.
@@ -232,94 +211,27 @@ impl ClientProtocol for HttpClient {
     }
 }
 
-impl RequestState {
-    /// Returns the depth to which a reply that begins is checked.
-    #[inline]
-    fn level(&self, deepest: HttpVerify, sampler: &mut Sampler) -> HttpVerify {
-        if sampler.draw() || self.reference.awaits_body() { deepest } else { deepest.min(HttpVerify::Length) }
-    }
-
-    fn agrees(&self, other: &Self) -> bool {
-        let is_coded_alike = self.coding.zip(other.coding).is_none_or(|(ours, theirs)| ours == theirs);
-        is_coded_alike && self.reference.agrees(&other.reference)
-    }
-}
-
 impl HttpConn {
     #[inline]
     fn begin(&mut self, head: Head, verify: HttpVerify) {
-        self.head = head;
-        self.verify = verify;
-        self.body_bytes = 0;
-        self.is_same = verify.compares_content() && is_success(head);
+        self.persistence = head.persistence;
+        self.check.begin(head.status, verify);
     }
 
     /// Compares the coding of a new head. Equal heads have equal codings, so that nothing is to be done for them: a template
     /// with another coding is forgotten, and the next head is a new one.
     #[cold]
     fn compare_coding(&mut self, coding: ContentCoding, state: &mut RequestState) {
-        self.coding = coding;
-        if is_success(self.head) && state.coding.is_some_and(|known| known != coding) {
-            (self.is_same, self.has_other_coding) = (false, true);
+        if self.check.compare_coding(coding, &state.known) {
             state.template = HeadTemplate::new();
         }
     }
 
     #[inline]
-    fn body(&mut self, piece: &[u8], reference: &mut Reference) {
-        if self.is_same {
-            self.is_same = reference.compare(self.body_bytes, piece, &mut self.tail);
-        }
-        self.body_bytes += piece.len() as u64;
-    }
-
-    #[inline]
-    fn outcome(&mut self, state: &mut RequestState) -> RequestOutcome {
-        if self.is_same && state.reference.is_settled_at(self.body_bytes) { Ok(()) } else { self.check_reply(state) }
-    }
-
-    /// Whatever is not simply equal to what is kept.
-    #[inline(never)]
-    fn check_reply(&mut self, state: &mut RequestState) -> RequestOutcome {
-        let has_other_coding = std::mem::take(&mut self.has_other_coding);
-        if self.verify == HttpVerify::None {
-            return Ok(());
-        }
-        if !is_success(self.head) {
-            self.failed_status = Some(self.head.status);
-            return Err(ErrorClass::Status);
-        }
-        if self.verify == HttpVerify::Status {
-            return Ok(());
-        }
-        if has_other_coding {
-            return Err(ErrorClass::Encoding);
-        }
-        let (length, reference) = (self.body_bytes, &mut state.reference);
-        if !reference.has_length(length) {
-            if self.verify.compares_content() {
-                reference.distrust();
-            }
-            return Err(ErrorClass::Length);
-        }
-        if !self.verify.compares_content() {
-            reference.settle_length(length);
-        } else if !self.is_same || !reference.accept(length, &self.tail) {
-            return Err(ErrorClass::Content);
-        }
-        state.coding.get_or_insert(self.coding);
-        Ok(())
-    }
-
-    #[inline]
     fn after_reply(&self) -> AfterReply {
-        match self.head.persistence {
+        match self.persistence {
             Persistence::KeepAlive => AfterReply::KeepAlive,
             Persistence::Close => AfterReply::Close,
         }
     }
-}
-
-fn is_success(head: Head) -> bool {
-    (200..300).contains(&head.status)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use http::{HeaderName, HeaderValue, Method, Uri};
+use wire::hpack::push_field;
 
 use crate::engine::{Endpoint, EndpointError};
 
@@ -24,6 +25,16 @@ pub struct RequestParts<'a> {
     /// `Name: value`.
     pub headers: &'a [String],
     pub body: Option<&'a [u8]>,
+}
+
+/// Request of HTTP/2 to a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Http2Message {
+    /// Method and target.
+    pub name: String,
+    /// Header block, which depends on no table.
+    pub block: Vec<u8>,
+    pub body: Vec<u8>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,11 +165,7 @@ impl Target {
     /// A header or the method is none, or one that the generator cannot deal with.
     pub fn request(&self, message: &RequestParts<'_>) -> Result<Vec<u8>, TargetError> {
         let RequestParts { method, headers, body } = *message;
-        let method: Method = method.parse().map_err(|_| TargetError::Method(method.to_owned()))?;
-        // Their replies end by rules of their own.
-        if [Method::HEAD, Method::CONNECT].contains(&method) {
-            return Err(TargetError::Method(method.to_string()));
-        }
+        let method = parse_method(method)?;
         let mut text = format!("{method} {} HTTP/1.1\r\n", self.path).into_bytes();
         let mut has_host = false;
         let mut extra = Vec::new();
@@ -187,6 +194,41 @@ impl Target {
         Ok(text)
     }
 
+    /// Returns the parts of a request of HTTP/2 for this target; with a body, `content-length` is among its headers.
+    ///
+    /// # Errors
+    /// A header or the method is none, or one that the generator cannot deal with.
+    pub fn http2_message(&self, message: &RequestParts<'_>) -> Result<Http2Message, TargetError> {
+        let RequestParts { method, headers, body } = *message;
+        let method = parse_method(method)?;
+        let mut authority = self.host.as_bytes().to_vec();
+        let mut fields = Vec::new();
+        for header in headers {
+            let (name, value) = parse_header(header)?;
+            // What is about one connection has no place in HTTP/2 (RFC 9113, section 8.2.2).
+            let is_reserved = ["content-length", "expect", "connection", "keep-alive", "proxy-connection", "te"];
+            if is_reserved.contains(&name.as_str()) || ["transfer-encoding", "upgrade"].contains(&name.as_str()) {
+                return Err(TargetError::ReservedHeader(name.as_str().to_owned()));
+            }
+            if name == http::header::HOST {
+                authority = value.as_bytes().to_vec();
+            } else {
+                push_field(name.as_str().as_bytes(), value.as_bytes(), &mut fields);
+            }
+        }
+        let mut block = Vec::new();
+        push_field(b":method", method.as_str().as_bytes(), &mut block);
+        push_field(b":scheme", if self.is_tls { b"https" } else { b"http" }, &mut block);
+        push_field(b":authority", &authority, &mut block);
+        push_field(b":path", self.path.as_bytes(), &mut block);
+        block.extend_from_slice(&fields);
+        if let Some(body) = body {
+            push_field(b"content-length", body.len().to_string().as_bytes(), &mut block);
+        }
+        let name = format!("{method} {}", self.path);
+        Ok(Http2Message { name, block, body: body.unwrap_or_default().to_vec() })
+    }
+
     fn server_text(&self) -> String {
         match &self.server {
             ServerAddress::Tcp { host, port } => format!("{host}:{port}"),
@@ -201,6 +243,15 @@ fn parse_uri(text: &str, whole: &str) -> Result<(String, Uri), TargetError> {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     Ok((path, uri))
+}
+
+fn parse_method(text: &str) -> Result<Method, TargetError> {
+    let method: Method = text.parse().map_err(|_| TargetError::Method(text.to_owned()))?;
+    // Their replies end by rules of their own.
+    if [Method::HEAD, Method::CONNECT].contains(&method) {
+        return Err(TargetError::Method(method.to_string()));
+    }
+    Ok(method)
 }
 
 fn parse_header(header: &str) -> Result<(HeaderName, HeaderValue), TargetError> {

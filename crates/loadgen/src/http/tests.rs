@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
+use crate::protocol::RequestOutcome;
 use crate::sample::tests::{choosing, draws, one_of};
 
 /// Asks one question, and keeps so much of what comes.

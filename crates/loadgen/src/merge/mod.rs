@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 
 use crate::{
     histogram::{decode, encode},
-    result::{Backlog, BodySeen, Latency, NamedResult, RunResult, Saturation, ServerUsage, Step},
+    result::{Backlog, BodySeen, Handshakes, Latency, NamedResult, RunResult, Saturation, ServerUsage, Step},
 };
 
 /// Order of the merged runs in time.
@@ -80,6 +80,9 @@ pub fn merge(parts: &[NamedResult], order: Order) -> Result<Merged, MergeError> 
     let lag = sum_histograms(parts, "lag_histogram", |result| result.lag_histogram.as_ref())?;
     let waiting = sum_histograms(parts, "backlog_histogram", |result| result.backlog_histogram.as_ref())?;
     let first_byte = sum_histograms(parts, "first_byte_histogram", |result| result.first_byte_histogram.as_ref())?;
+    let has_handshakes = |part: &&NamedResult| part.result.handshakes.is_some_and(|of| of.full + of.resumed > 0);
+    let shaken: Vec<_> = parts.iter().filter(has_handshakes).cloned().collect();
+    let handshake = sum_histograms(&shaken, "handshake_histogram", |result| result.handshake_histogram.as_ref())?;
     let server = server(parts, order);
     let result = RunResult {
         schema: first.result.schema,
@@ -115,6 +118,7 @@ pub fn merge(parts: &[NamedResult], order: Order) -> Result<Merged, MergeError> 
         lag_us: lag.as_ref().and_then(Latency::if_recorded),
         backlog: waiting.as_ref().and_then(Backlog::if_recorded),
         first_byte_us: first_byte.as_ref().and_then(Latency::if_recorded),
+        handshakes: handshakes(parts, handshake.as_ref(), duration_s),
         client_cpu_s: results().map(|result| result.client_cpu_s).sum(),
         client_user_s: results().map(|result| result.client_user_s).sum(),
         client_system_s: results().map(|result| result.client_system_s).sum(),
@@ -127,6 +131,7 @@ pub fn merge(parts: &[NamedResult], order: Order) -> Result<Merged, MergeError> 
         lag_histogram: lag.as_ref().map(encode),
         backlog_histogram: waiting.as_ref().map(encode),
         first_byte_histogram: first_byte.as_ref().map(encode),
+        handshake_histogram: handshake.as_ref().map(encode),
         bodies: BodySeen::distinct(results().flat_map(|result| result.bodies.clone())),
         timeline: None,
         capacity: None,
@@ -171,6 +176,14 @@ fn error_details(parts: &[NamedResult]) -> BTreeMap<String, BTreeMap<String, u64
         details.iter().for_each(|(detail, count)| *of_class.entry(detail.clone()).or_default() += count);
     }
     sums
+}
+
+/// Adds up the handshakes, which parts without any have no histogram of.
+fn handshakes(parts: &[NamedResult], latency: Option<&Histogram<u64>>, duration_s: f64) -> Option<Handshakes> {
+    let seen = parts.iter().map(|part| part.result.handshakes).collect::<Option<Vec<_>>>()?;
+    let (full, resumed) = seen.iter().fold((0, 0), |(full, resumed), of| (full + of.full, resumed + of.resumed));
+    let rate = per_second(full + resumed, duration_s);
+    Some(Handshakes { full, resumed, rate, latency_us: latency.and_then(Latency::if_recorded) })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of runs fit a double")]

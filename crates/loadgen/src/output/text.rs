@@ -54,6 +54,7 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     row(out, "throughput", &rate(result.throughput_rps), "verified requests/s")?;
     row(out, "received", &mebibytes_per_second(result.bytes_in, result.duration_s), "MiB/s")?;
     row(out, "sent", &mebibytes_per_second(result.bytes_out, result.duration_s), "MiB/s")?;
+    write_handshakes(out, result)?;
     write_bodies(out, result)?;
     writeln!(out)?;
     write_latencies(out, result)?;
@@ -69,6 +70,21 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     }
     writeln!(out)?;
     write_cpu(out, result)
+}
+
+/// Writes the number of TLS handshakes and how long they took.
+fn write_handshakes(out: &mut String, result: &RunResult) -> std::fmt::Result {
+    let Some(handshakes) = &result.handshakes else { return Ok(()) };
+    let count = handshakes.full + handshakes.resumed;
+    let Some(latency) = &handshakes.latency_us else {
+        return row(out, "TLS handshakes", "0", "in this time: the connections were there before");
+    };
+    let unit = TimeUnit::of(latency.p50);
+    let (full, resumed) = (Grouped(handshakes.full), Grouped(handshakes.resumed));
+    let times = [("p50", latency.p50), ("p99", latency.p99), ("max", latency.max)];
+    let times: Vec<_> = times.iter().map(|(name, time)| format!("{name} {}", unit.spell(*time))).collect();
+    let remark = format!("{full} full, {resumed} resumed; {}/s; {}", rate(handshakes.rate), times.join(", "));
+    row(out, "TLS handshakes", &Grouped(count).to_string(), &remark)
 }
 
 /// Writes the number of bodies, their sizes and codings, where there are several or one is coded.
@@ -122,6 +138,7 @@ fn details(result: &RunResult, class: &str) -> String {
 fn conditions(result: &RunResult) -> String {
     let setting = |name: &str| result.config.get(name).filter(|value| !value.is_null()).map(setting_text);
     let mut parts: Vec<_> = ["protocol", "workload"].into_iter().filter_map(setting).collect();
+    parts.extend(setting("http2").map(|_| "HTTP/2".to_owned()));
     match (setting("rate"), setting("arrivals")) {
         (Some(rate), arrivals) => parts.push(format!("open loop, {rate} requests/s, {}", arrivals.unwrap_or_default())),
         (None, Some(arrivals)) => {

@@ -78,10 +78,10 @@ impl Event {
 
 /// The part of a reply, or of several together, that has been read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Received {
+pub struct Received {
     /// Time at which the first byte was read.
-    pub(crate) first_byte: Option<Nanos>,
-    pub(crate) bytes: u64,
+    pub first_byte: Option<Nanos>,
+    pub bytes: u64,
 }
 
 impl Received {

@@ -13,6 +13,7 @@ use std::{
     num::NonZeroU64,
 };
 
+use hdrhistogram::Histogram;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -99,6 +100,9 @@ pub struct RunResult {
     /// Number of requests that were due and had no connection, or no free client of a queue; null in a closed loop.
     #[serde(default)]
     pub backlog: Option<Backlog>,
+    /// TLS handshakes completed in the window; null without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshakes: Option<Handshakes>,
     /// CPU seconds of the generator's threads in the window.
     pub client_cpu_s: f64,
     /// Part of client_cpu_s outside of the kernel, as the kernel's sampling divides it.
@@ -134,6 +138,10 @@ pub struct RunResult {
     #[schemars(extend("contentEncoding" = "base64"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte_histogram: Option<String>,
+    /// Histogram of handshakes.latency_us.
+    #[schemars(extend("contentEncoding" = "base64"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake_histogram: Option<String>,
     /// Bodies of the good replies of http, in the order of the requests; absent if none was compared. Merged results have each
     /// body that any of them saw.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -212,6 +220,31 @@ impl RunResult {
         }
         let asked = self.config.get("connections").and_then(Value::as_u64)?;
         self.connections_opened.filter(|&opened| opened < asked).map(|opened| (asked, opened))
+    }
+}
+
+/// TLS handshakes.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
+#[schemars(transform = never_negative)]
+pub struct Handshakes {
+    /// Number of those that made new keys.
+    pub full: u64,
+    /// Number of those that resumed an earlier session.
+    pub resumed: u64,
+    /// Handshakes of both kinds per second.
+    pub rate: f64,
+    /// Time from the connection to the end of the handshake, of both kinds; null if there was none.
+    pub latency_us: Option<Latency>,
+}
+
+impl Handshakes {
+    /// Makes the figures of so many seconds: `resumed` of the handshakes in the histogram of nanoseconds.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts of one run fit a double")]
+    pub fn new(latency: &Histogram<u64>, resumed: u64, seconds: f64) -> Self {
+        let count = latency.len();
+        let rate = if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        Self { full: count.saturating_sub(resumed), resumed, rate, latency_us: Latency::if_recorded(latency) }
     }
 }
 

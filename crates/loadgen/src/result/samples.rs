@@ -32,6 +32,8 @@ pub(crate) fn nothing() -> RunResult {
         lag_us: None,
         backlog: None,
         first_byte_us: None,
+        handshakes: None,
+        handshake_histogram: None,
         client_cpu_s: 0.5,
         client_user_s: Some(0.1),
         client_system_s: Some(0.4),

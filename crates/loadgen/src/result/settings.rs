@@ -37,6 +37,15 @@ pub struct Settings {
     #[schemars(with = "NonZeroU64")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pipeline: Option<NonZeroU64>,
+    /// True if HTTP/2 was spoken; null otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http2: Option<bool>,
+    /// Streams in flight on each connection; null without HTTP/2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streams: Option<NonZeroU64>,
+    /// True if TLS sessions were resumed where the server gave tickets; null without TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_resume: Option<bool>,
     /// Seconds to measure, unless a number of requests was asked for.
     #[schemars(with = "f64")]
     #[serde(skip_serializing_if = "Option::is_none")]

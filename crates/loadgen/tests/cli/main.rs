@@ -8,6 +8,7 @@ mod engines;
 mod failures;
 mod file;
 mod file_faults;
+mod http2;
 mod http_faults;
 mod kv;
 mod kv_faults;

@@ -57,7 +57,7 @@ impl TlsServer {
         let authority = directory.path().join("ca.pem");
         std::fs::write(&authority, certificate.pem()).expect("written");
         let key = PrivateKeyDer::try_from(signing_key.serialize_der()).expect("a key");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("versions")
@@ -225,4 +225,36 @@ fn a_failed_handshake_has_its_own_class() {
         let output = loadgen(&["http", "-n", "1", &server.url().replace("http:", "https:"), "--tls-insecure"]);
         assert_eq!(output.status.code(), Some(1));
     }
+}
+
+#[test]
+fn sessions_are_resumed_unless_that_is_turned_off() {
+    let server = TlsServer::http(Manner::Good);
+    for engine in ["epoll", "uring"] {
+        let figures = |options: &[&str]| {
+            let common = ["-c", "2", "-n", "40", "--tls-ca", server.authority(), "--engine", engine];
+            let run = Run::http(&server.url(), &[&common, options].concat());
+            run.assert_errors(&[]);
+            let handshakes = run.result.handshakes.expect("TLS was spoken");
+            assert_eq!(handshakes.latency_us.is_some(), run.result.handshake_histogram.is_some());
+            (handshakes.full, handshakes.resumed)
+        };
+        assert_eq!(figures(&["--no-keep-alive", "--tls-resume", "off"]), (40, 0));
+        // Those that begin before there is a ticket are full.
+        let (full, resumed) = figures(&["--no-keep-alive"]);
+        assert!((1..=2).contains(&full) && resumed >= 38, "{full} full, {resumed} resumed");
+        assert_eq!(figures(&["--tls-resume", "off"]), (2, 0));
+    }
+    let plain = Server::of(http_request, |_| Act::Say(ok("plain")));
+    let run = Run::http(&plain.url(), &["-c", "1", "-n", "2"]);
+    assert!(run.result.handshakes.is_none() && run.result.config["tls_resume"].is_null());
+}
+
+#[test]
+fn http2_is_not_taken_for_granted() {
+    let server = TlsServer::http(Manner::Good);
+    let output = loadgen(&["http", "--http2", "-n", "1", "--tls-ca", server.authority(), &server.url()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+    assert!(stderr.contains("does not choose HTTP/2") && stderr.contains("without --http2"), "{stderr}");
 }

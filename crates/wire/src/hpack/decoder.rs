@@ -88,6 +88,11 @@ impl Decoder {
         Ok(())
     }
 
+    /// Returns a number that stays the same as long as the table does: a block that has left it so means the same again.
+    pub fn revision(&self) -> u64 {
+        self.table.revision()
+    }
+
     /// Gives back what decoding has grown, besides the table.
     pub fn trim(&mut self) {
         self.name = Vec::new();

@@ -15,6 +15,8 @@ pub(super) struct DynamicTable {
     /// Size by the protocol's count.
     size: usize,
     size_max: usize,
+    /// Number of changes so far.
+    revision: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +35,12 @@ impl Entry {
 
 impl DynamicTable {
     pub(super) fn new(size_max: usize) -> Self {
-        Self { entries: VecDeque::new(), bytes: Vec::new(), size: 0, size_max }
+        Self { entries: VecDeque::new(), bytes: Vec::new(), size: 0, size_max, revision: 0 }
+    }
+
+    /// Returns a number that stays the same as long as the table does.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// Returns the field at an index, of which 0 is the newest.
@@ -48,9 +55,11 @@ impl DynamicTable {
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
         let entry = Entry { start: self.bytes.len(), name_len: name.len(), value_len: value.len() };
         if entry.size() > self.size_max {
+            self.revision += u64::from(!self.entries.is_empty());
             self.shrink_to(0);
             return;
         }
+        self.revision += 1;
         self.shrink_to(self.size_max - entry.size());
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);
@@ -61,6 +70,7 @@ impl DynamicTable {
 
     /// Sets the maximum; what does not fit any more goes.
     pub(super) fn set_size_max(&mut self, size_max: usize) {
+        self.revision += u64::from(self.size_max != size_max);
         self.size_max = size_max;
         self.shrink_to(size_max);
     }

@@ -24,7 +24,7 @@ impl Coding {
         }
     }
 
-    pub(super) fn named(name: &[u8]) -> Option<Self> {
+    pub(crate) fn named(name: &[u8]) -> Option<Self> {
         // The old name is equivalent (section 8.4.1.3).
         if name.eq_ignore_ascii_case(b"x-gzip") {
             return Some(Self::Gzip);

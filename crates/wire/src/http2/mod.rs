@@ -1,8 +1,10 @@
 //! HTTP/2 (RFC 9113) without a socket: frames, and the server's side of a connection.
 //!
 //! [`FrameHeader::parse`] and [`Frame::parse`] read what a peer sends, of either side, as far as no memory of earlier frames
-//! is needed; the `push_…` functions write. [`ServerConnection`] keeps streams, windows and the order of frames.
+//! is needed; the `push_…` functions write. [`ServerConnection`] keeps streams, windows and the order of frames; [`ClientConnection`] as much of
+//! them as a load generator needs.
 
+mod client;
 mod frame;
 mod head;
 mod push;
@@ -12,6 +14,10 @@ mod stream;
 mod urgency;
 
 pub use self::{
+    client::{
+        BLOCK_BYTES_MAX, BodyPiece, CLIENT_WINDOW_BYTES, ClientConnection, MalformedHead, REFILL_BYTES, ResponseHead,
+        Responses, STREAMS_BEFORE_SETTINGS, decode_trailers,
+    },
     frame::{Frame, FrameError, FrameHeader, Priority, Scope, is_data_next},
     head::{RequestHead, push_response_block},
     push::{

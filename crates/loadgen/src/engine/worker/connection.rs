@@ -36,7 +36,9 @@ impl<P: ClientProtocol> Connection<P> {
     /// Returns true if another batch may be sent now, `batches` being the limit of those in flight.
     #[inline]
     pub(super) fn has_room(&self, batches: usize) -> bool {
-        self.dial.is_open() && !self.link.is_write_broken() && self.pipeline.has_room(batches)
+        self.dial.is_open()
+            && !self.link.is_write_broken()
+            && self.pipeline.has_room(batches.min(P::room(&self.decoder)))
     }
 
     /// Gives up the socket and all that belongs to it but the requests.

@@ -110,6 +110,11 @@ impl DialState {
         !self.was_opened && !self.was_charged
     }
 
+    /// Returns true if the server has answered on this connection.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
     /// Takes note that a failed attempt is counted as a failed request.
     pub(super) fn charge(&mut self) {
         self.was_charged = true;
@@ -311,7 +316,7 @@ impl<'a> Dialer<'a> {
         now: Nanos,
     ) -> Result<bool, rustls::Error> {
         let Some(tls) = self.tls else { return Ok(false) };
-        link.begin_tls(tls.session()?);
+        link.begin_tls(tls.session(now)?);
         dial.stage = Stage::Handshaking { since: dial.since.unwrap_or(now) };
         Ok(true)
     }

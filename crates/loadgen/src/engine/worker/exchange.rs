@@ -211,6 +211,9 @@ impl<P: ClientProtocol> Worker<'_, P> {
     ) -> ControlFlow<SocketGone> {
         self.send_tls_messages(slot, now);
         if was_handshaking && !state.is_handshaking {
+            if !self.finish_handshake(slot, now) {
+                return ControlFlow::Break(SocketGone);
+            }
             self.opened(slot, now);
         }
         if !plain.is_empty() {
@@ -226,6 +229,17 @@ impl<P: ClientProtocol> Worker<'_, P> {
         ControlFlow::Continue(())
     }
 
+    /// Counts a handshake. Returns false if the connection is of no use, because the server speaks another protocol on it.
+    fn finish_handshake(&mut self, slot: usize, now: Nanos) -> bool {
+        let Some(tls) = self.connections[slot].link.tls() else { return false };
+        let (handshake, has_protocol) = (tls.handshake(), tls.has_protocol());
+        self.recorder.add_handshake(handshake, now);
+        if !has_protocol {
+            self.connect_failed(slot, ErrorClass::Tls, now);
+        }
+        has_protocol
+    }
+
     /// Sends what the TLS session itself has to say: its part of the handshake, answers to new keys, alerts.
     pub(super) fn send_tls_messages(&mut self, slot: usize, now: Nanos) {
         self.kernel.new_burst();
@@ -235,6 +249,9 @@ impl<P: ClientProtocol> Worker<'_, P> {
     /// Gives each reply in the input its outcome.
     #[inline]
     fn on_plain_input(&mut self, slot: usize, input: &[u8], now: Nanos) -> ControlFlow<SocketGone> {
+        if P::MULTIPLEXED {
+            return self.on_multiplexed_input(slot, input, now);
+        }
         let (mut start, length) = (0, input.len());
         if !self.connections[slot].is_greeted {
             start = self.on_greeting_reply(slot, input, now)?;
@@ -306,7 +323,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     #[inline]
-    fn on_valid_reply(&mut self, slot: usize, now: Nanos) {
+    pub(super) fn on_valid_reply(&mut self, slot: usize, now: Nanos) {
         self.dialer.settle(&mut self.connections[slot].dial);
         self.issuer.note_reply(now);
     }
@@ -318,6 +335,9 @@ impl<P: ClientProtocol> Worker<'_, P> {
             return self.connect_failed(slot, ErrorClass::Tls, now);
         }
         let Some(pending) = connection.pipeline.oldest() else { return self.on_server_close(slot, now) };
+        if P::MULTIPLEXED {
+            return self.on_multiplexed_eof(slot, now);
+        }
         let is_cut_off = connection.link.tls().is_some_and(|tls| !tls.has_ended_properly());
         match self.protocol.on_eof(&mut connection.decoder, pending.request) {
             // A third party on the way could have cut the stream here.

@@ -215,16 +215,25 @@ impl<'a> Issuer<'a> {
         sent: Nanos,
         now: Nanos,
     ) {
+        if P::MULTIPLEXED {
+            protocol.flush(&mut connection.decoder, burst);
+        }
         while connection.has_room(self.batches) {
             let next = match connection.pipeline.pop_resend() {
                 None if self.is_open_loop() => None,
                 None => self.next_batch(connection, protocol, now, sent),
-                again => again,
+                Some(again) => {
+                    let request = protocol.renew(&mut connection.decoder, again.request);
+                    Some(Pending { request, ..again })
+                }
             };
             let Some(mut pending) = next else { break };
             pending.stamp.sent = sent;
             protocol.encode(pending.request, burst);
             connection.pipeline.push(pending);
+        }
+        if P::MULTIPLEXED {
+            protocol.flush(&mut connection.decoder, burst);
         }
     }
 

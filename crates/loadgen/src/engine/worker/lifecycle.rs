@@ -151,7 +151,11 @@ impl<P: ClientProtocol> Worker<'_, P> {
             connection.pipeline.push_resend(pending);
             return self.enqueue(slot);
         }
-        self.protocol.encode(pending.request, self.kernel.new_burst());
+        let burst = self.kernel.new_burst();
+        self.protocol.encode(pending.request, burst);
+        if P::MULTIPLEXED {
+            self.protocol.flush(&mut connection.decoder, burst);
+        }
         connection.pipeline.push(pending);
         self.kernel.send_burst(&mut connection.link, &mut self.recorder, pending.stamp.sent);
         self.issuer.list_if_room(connection, slot);
@@ -162,6 +166,18 @@ impl<P: ClientProtocol> Worker<'_, P> {
     pub(super) fn settle(&mut self, slot: usize, pending: Pending<P::Request>, settled: SettledReplies) {
         self.issuer.record_settled(settled.replies.count);
         let detail = if settled.outcome.is_err() { self.take_failure_detail(slot) } else { None };
+        self.record(slot, pending, settled, detail);
+    }
+
+    /// Records an outcome whose detail is known. Its requests are not outstanding any more.
+    #[inline]
+    pub(super) fn record(
+        &mut self,
+        slot: usize,
+        pending: Pending<P::Request>,
+        settled: SettledReplies,
+        detail: Option<u32>,
+    ) {
         self.recorder.settle(&self.protocol, slot, pending, settled, detail);
     }
 
@@ -323,7 +339,9 @@ impl<P: ClientProtocol> Worker<'_, P> {
     /// Looks for what has taken too long on one connection, and for a backoff that is over.
     pub(super) fn check_deadlines(&mut self, slot: usize, now: Nanos) {
         let connection = &mut self.connections[slot];
-        if connection.dial.is_open() {
+        if P::MULTIPLEXED && connection.dial.is_open() {
+            self.check_streams(slot, now);
+        } else if connection.dial.is_open() {
             let oldest = connection.pipeline.oldest().map_or(now, |pending| pending.stamp.sent);
             let waited = now.saturating_sub(oldest);
             if waited >= self.timeout {

@@ -2,8 +2,8 @@
 //!
 //! A [`Worker`] is the loop over what the kernel reports. Its parts own their data and know nothing of each other: the
 //! [`kernel`] moves bytes, by readiness or by completions; the [`dialer`] opens connections; the [`issuer`] decides
-//! which requests are sent, and when; the [`recorder`] counts. `exchange.rs` is what the loop does with what arrives,
-//! and `lifecycle.rs` what it does with a connection from its opening to its end.
+//! which requests are sent, and when; the [`recorder`] counts. `exchange.rs` is what the loop does with what arrives
+//! (`multiplexed.rs` where replies come in any order), and `lifecycle.rs` what it does with a connection from its opening to its end.
 
 mod connection;
 mod dialer;
@@ -11,6 +11,7 @@ mod exchange;
 mod issuer;
 mod kernel;
 mod lifecycle;
+mod multiplexed;
 mod pipeline;
 mod recorder;
 mod thread;
@@ -31,7 +32,7 @@ pub(super) use self::{
 use super::{error::EngineError, pace::Pacing, timeline::Slice};
 use crate::{
     clock::{self, MILLISECOND, Nanos},
-    protocol::ClientProtocol,
+    protocol::{Answer, ClientProtocol},
 };
 
 /// One `recv` asks for this much.
@@ -54,6 +55,8 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     read_buffer: Box<[u8]>,
     /// Plain text of TLS records.
     plain: Vec<u8>,
+    /// What a multiplexed protocol has made of one input.
+    answers: Vec<Answer<P::Request>>,
     /// Limits for a reply: its last byte, and its first one.
     timeout: Nanos,
     first_byte_timeout: Nanos,
@@ -86,6 +89,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             recorder: StatsRecorder::new(&thread, slices),
             read_buffer: vec![0; READ_BYTES].into_boxed_slice(),
             plain: Vec::new(),
+            answers: Vec::new(),
             timeout: clock::nanos(load.timeouts.total),
             first_byte_timeout: load.timeouts.first_byte.map_or(Nanos::MAX, clock::nanos),
             tick: (clock::nanos(load.timeouts.shortest()) / 8).clamp(TICK_MIN, TICK_MAX),

@@ -148,6 +148,18 @@ impl<R: Batch> Pipeline<R> {
         self.partial.first_byte.is_some()
     }
 
+    /// Removes the request with this key (multiplexed protocols).
+    #[inline]
+    pub(super) fn take(&mut self, key: u64) -> Option<Pending<R>> {
+        let at = self.inflight.iter().position(|pending| pending.request.key() == key)?;
+        self.inflight.remove(at)
+    }
+
+    /// Returns the requests in flight, oldest first.
+    pub(super) fn inflight(&self) -> impl Iterator<Item = Pending<R>> + '_ {
+        self.inflight.iter().copied()
+    }
+
     /// Removes the `count` oldest requests, all of one batch: they are settled.
     #[inline]
     pub(super) fn complete(&mut self, count: u64) {

@@ -12,6 +12,7 @@ use super::{
         pace::{Limit, Pacing, first_of},
         tally::Tally,
         timeline::{Slice, Slicer},
+        tls::Handshake,
         window::Window,
     },
     pipeline::{Delay, Pending, Stamp},
@@ -109,6 +110,14 @@ impl<'a> StatsRecorder<'a> {
     pub(super) fn add_sent(&mut self, bytes: usize, now: Nanos) {
         if self.window.contains(now) {
             self.tally.bytes_out += bytes as u64;
+        }
+    }
+
+    /// Counts a TLS handshake that has been completed `now`.
+    pub(super) fn add_handshake(&mut self, handshake: Handshake, now: Nanos) {
+        if self.window.contains(now) {
+            self.tally.handshake.saturating_record(now.saturating_sub(handshake.began));
+            self.tally.resumed += u64::from(handshake.is_resumed);
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod documents;
+pub(crate) mod http2_server;
 pub(crate) mod null_server;
 pub(crate) mod queue_server;
 pub(crate) mod schema;
