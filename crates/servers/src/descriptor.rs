@@ -215,6 +215,9 @@ pub struct FaultRun {
     pub server_arguments: Vec<String>,
     #[serde(default)]
     pub load_arguments: Vec<String>,
+    /// True if clients come to a TLS address, and there is no other.
+    #[serde(default)]
+    pub tls: bool,
     /// True if the protocol has but one word, that there is no such document, for everything that goes wrong.
     #[serde(default)]
     pub has_one_refusal: bool,

@@ -14,7 +14,7 @@ use servers::{FaultRun, LoadKind};
 use sys::mqueue::{Queue, QueueName};
 use tempfile::TempDir;
 
-use crate::{DriverKind, Server, eventually, run_to_end};
+use crate::{DriverKind, Server, eventually, run_to_end, tls::Certificates};
 
 /// Mechanism in which a server waits.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,6 @@ pub enum Core {
 }
 
 /// A server on one of its back ends.
-#[derive(Debug)]
 pub struct Subject {
     server: &'static servers::Server,
     run: &'static FaultRun,
@@ -32,6 +31,8 @@ pub struct Subject {
     pub core: Core,
     programs: PathBuf,
     arguments: Vec<OsString>,
+    /// Certificate of a server that has TLS addresses alone.
+    certificates: Option<Certificates>,
     /// Holds what is served, FIFOs beside it, and the log of the tool that watches it.
     place: TempDir,
 }
@@ -71,10 +72,16 @@ impl Subject {
         let (content, fifos, queue) = (content.to_string_lossy(), fifos.to_string_lossy(), queue_name(&place));
         let values =
             [("site", &*content), ("documents", &content), ("memory", &content), ("fifos", &fifos), ("queue", &queue)];
+        let certificates = if run.tls { Some(Certificates::new()?) } else { None };
+        let flags = match &certificates {
+            // The first two are those of the plain address.
+            Some(certificates) => [&certificates.flags("server")[..], &flags[2..]].concat(),
+            None => flags,
+        };
         let words = [flags, run.server_arguments.clone(), servers::expand(&server.arguments, &values)].concat();
         let arguments = words.into_iter().map(OsString::from).collect();
         let programs = programs.to_path_buf();
-        Ok(Self { server, run, backend, core, programs, arguments, place })
+        Ok(Self { server, run, backend, core, programs, arguments, certificates, place })
     }
 
     /// Returns its server and its back end.
@@ -85,6 +92,11 @@ impl Subject {
     /// True if its protocol has but one word, that there is no such document, for everything that goes wrong.
     pub fn has_one_refusal(&self) -> bool {
         self.run.has_one_refusal
+    }
+
+    /// True if its clients speak TLS.
+    pub fn is_tls(&self) -> bool {
+        self.run.tls
     }
 
     /// Returns a path for the log of the tool that watches it.
@@ -132,12 +144,16 @@ impl Subject {
         };
         command.args([mode, "-c", "4", "--format", "json", "--progress", "none", "--timeout", timeout]).args(options);
         command.args(&self.run.load_arguments).args(["-n", &requests.to_string()]);
+        if let Some(certificates) = &self.certificates {
+            command.arg("--tls-ca").arg(certificates.path("authority.pem"));
+        }
+        let scheme = if self.run.tls { "https" } else { "http" };
         let content = self.place.path().join("content");
         match self.server.load {
             LoadKind::Kv => command.arg(server.address().to_string()),
             LoadKind::File => command.arg(server.address().to_string()).arg(content),
             LoadKind::Http => {
-                let page = |id| format!("http://{}/DOCUMEN{id}", server.address());
+                let page = |id| format!("{scheme}://{}/DOCUMEN{id}", server.address());
                 command.arg("--content-dir").arg(content).args((0..4).map(page))
             }
             LoadKind::Mq => {
@@ -146,6 +162,10 @@ impl Subject {
             }
         };
         let ended = run_to_end(command)?;
+        // Before it begins it makes a handshake, which a fault may happen to.
+        if self.run.tls && ended.code() == Some(1) && ended.stderr.contains("cannot connect") {
+            return Ok(vec![("tls".to_owned(), 1)]);
+        }
         if !matches!(ended.code(), Some(0 | 3)) {
             bail!("loadgen ended with {:?}: {}", ended.code(), ended.stderr);
         }

@@ -6,6 +6,9 @@ use proto::{BatchEntry, Flow, Now, Outbox, Peer, Protocol, ProxyAddresses, Step}
 
 use crate::{Tls, connection::Connection};
 
+/// Fatal alert internal_error (RFC 8446, section 6), before any keys.
+const REFUSAL: &[u8] = &[21, 3, 1, 0, 2, 2, 80];
+
 /// A protocol on the addresses of one server, of which the first ones are plain and the others TLS.
 pub struct PlainAndTls<P: Protocol> {
     tls: Tls<P>,
@@ -116,7 +119,8 @@ impl<P: Protocol> Protocol for PlainAndTls<P> {
         }
     }
 
+    /// Nothing is known of a peer that is refused: where there are plain addresses, it is told in the clear.
     fn refusal(&self) -> &[u8] {
-        self.inner().refusal()
+        if self.plain == 0 { REFUSAL } else { self.inner().refusal() }
     }
 }

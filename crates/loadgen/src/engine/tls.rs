@@ -82,7 +82,7 @@ impl Tls {
     /// The name is none, or there are no certificates to trust.
     pub fn new(name: &str, trust: &Trust, options: TlsOptions) -> Result<Self, TlsError> {
         let name = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder =
             ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
         let mut config = match trust {

@@ -57,7 +57,7 @@ impl TlsServer {
         let authority = directory.path().join("ca.pem");
         std::fs::write(&authority, certificate.pem()).expect("written");
         let key = PrivateKeyDer::try_from(signing_key.serialize_der()).expect("a key");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("versions")

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proto::{Limits, Now};
+use proto::{Limits, Now, Protocol as _};
 use rustls::{AlertDescription, Error};
-use tls::{Config, Counts, Handshakes, Tls};
+use tls::{Config, Counts, Handshakes, PlainAndTls, Tls};
 
 use crate::{
     harness::{Authority, HANDSHAKE_MAX, LARGE, Link, Pieces, Server, VERSIONS, layer},
@@ -108,6 +108,16 @@ fn text_on_a_tls_address_gets_an_answer_in_the_clear() {
         server.flush(&mut sink, usize::MAX);
         assert_eq!(sink == b"speak TLS\n", answered, "{plain:?}: {sink:?}");
     }
+}
+
+#[test]
+fn a_refusal_is_an_alert_where_all_addresses_are_tls() {
+    let config = Arc::new(Config::load(Authority::new().settings()).unwrap());
+    let refusal = |plain| {
+        let layer = Tls::new(Arc::new(Lines::new()), Arc::clone(&config), Limits::default(), HANDSHAKE_MAX);
+        PlainAndTls::new(plain, layer).refusal().to_vec()
+    };
+    assert_eq!((refusal(0), refusal(1)), (vec![21, 3, 1, 0, 2, 2, 80], Lines::new().refusal().to_vec()));
 }
 
 #[test]

@@ -382,3 +382,34 @@ fn a_drain_completes_transfers() {
         Ok(())
     });
 }
+
+/// Each stream has a record of its own, when its response has left or when it has been given up.
+#[test]
+fn streams_are_logged_with_their_version() {
+    let (tree, logs) = (tree(), tempfile::tempdir().unwrap());
+    check_each(DriverKind::ALL, CONCURRENCY, |&driver| {
+        let log = logs.path().join(format!("{driver}.log"));
+        let flags = ["--access-log", &log.display().to_string(), "--access-log-format", "common"];
+        serve(driver, tree.path(), &flags, |server: &Server| {
+            let mut client = Client::connect_with(address(server)?, &greeting_with(&[]))?;
+            client
+                .send(&[get(1, "/small.txt"), request(3, "HEAD", "/large.bin", &[], true), get(5, "/none")].concat())?;
+            client.send(&get(7, "/large.bin"))?;
+            client.read_until(|got| got.data.iter().map(|(_, length)| length).sum::<usize>() == 65_535)?;
+            client.send(&[reset(7), get(9, "/small.txt")].concat())?;
+            client.read_until(|got| got.responses.contains_key(&9))?;
+            Ok(())
+        })?;
+        let said = fs::read_to_string(&log)?;
+        for record in [
+            "\"GET /small.txt HTTP/2.0\" 200 5",
+            "\"HEAD /large.bin HTTP/2.0\" 200 0",
+            "\"GET /none HTTP/2.0\" 404 ",
+            "\"GET /large.bin HTTP/2.0\" 200 ",
+        ] {
+            ensure!(said.contains(record), "{driver}: no {record} in {said}");
+        }
+        ensure!(said.lines().count() == 5, "{driver}: {said}");
+        Ok(())
+    });
+}

@@ -7,6 +7,7 @@ pub mod client;
 pub mod coding;
 pub mod conditional;
 pub mod date;
+mod fields;
 pub mod range;
 pub mod request;
 pub mod response;

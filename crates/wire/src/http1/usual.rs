@@ -5,7 +5,8 @@
 
 use super::{
     HeadLimits, Method, Request, Target, Version,
-    request::{FIELDS_MAX, IN_TOKEN, RequestLine, Seen},
+    fields::Seen,
+    request::{FIELDS_MAX, IN_TOKEN, RequestLine},
 };
 
 /// Longest head that is tried: within it a head is within the usual limits, and what was read in vain is little.

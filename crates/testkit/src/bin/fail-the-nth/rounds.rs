@@ -118,6 +118,7 @@ fn round(subject: &Subject, server: &mut Server, fault: &Fault, when: When) -> a
         // A client that is refused is told why before it has asked for anything.
         "protocol" => is_refused,
         "miss" => subject.has_one_refusal(),
+        "tls" => subject.is_tls(),
         _ => false,
     })?;
     serves(subject, server).context("afterwards")?;
