@@ -147,7 +147,7 @@ fn observer(format: AccessLogFormat) -> Observer {
 #[bench::small(args = (site(Observer::default())), config = at_most(164_400))]
 #[bench::timed(args = (site(Observer::default().with_durations())), config = at_most(285_600))]
 #[bench::logged_combined(args = (site(observer(AccessLogFormat::Combined))), config = at_most(634_000))]
-#[bench::logged_json(args = (site(observer(AccessLogFormat::Json))), config = at_most(973_000))]
+#[bench::logged_json(args = (site(observer(AccessLogFormat::Json))), config = at_most(1_080_000))]
 fn http_get(mut setup: Setup<web::WebServer<Page>>) -> Setup<web::WebServer<Page>> {
     for _ in 0..TURNS {
         serve(&mut setup);
