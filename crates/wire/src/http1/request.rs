@@ -1,6 +1,6 @@
 //! Request heads: strict, incremental, without allocation.
 //!
-//! The path of a usual request ([`super::usual`]) is `inline(always)`: a parsed request is a dozen words, and handing it
+//! The path of a usual request (`usual.rs`) is `inline(always)`: a parsed request is a dozen words, and handing it
 //! from one function to the next through memory was a third of the time that reading a short head takes.
 
 use thiserror::Error;
