@@ -148,6 +148,10 @@ fn the_printed_configuration_can_be_read_back() {
 fn start(driver: DriverKind, config: &Path) -> anyhow::Result<Server> {
     let mut command = command(config);
     command.args(["--driver", driver.name(), "--listen", "127.0.0.1:0"]).args(TWO_THREADS.args);
+    if driver == DriverKind::Pool {
+        // With fewer than clients, an idle one gives way to those that wait for a worker.
+        command.args(["--workers", "16"]);
+    }
     Server::start_command(command, 1)
 }
 

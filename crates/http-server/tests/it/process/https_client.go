@@ -33,7 +33,7 @@ func main() {
 		for round := range 2 {
 			transport := &http.Transport{TLSClientConfig: config}
 			client := &http.Client{Transport: transport}
-			for range 5 {
+			for request := range 5 {
 				got, err := client.Get(os.Args[2] + "/content")
 				check(err)
 				body, err := io.ReadAll(got.Body)
@@ -41,7 +41,8 @@ func main() {
 				if got.StatusCode != 200 || !bytes.Equal(body, content) {
 					log.Fatalf("%s, %d bytes", got.Status, len(body))
 				}
-				if got.TLS.Version != version || got.TLS.DidResume != (round == 1) {
+				// A machine that is busy makes the client open another connection within a round.
+				if got.TLS.Version != version || request == 0 && got.TLS.DidResume != (round == 1) {
 					log.Fatalf("version %x, round %d, resumed %v", got.TLS.Version, round, got.TLS.DidResume)
 				}
 				missing, err := client.Get(os.Args[2] + "/none")
