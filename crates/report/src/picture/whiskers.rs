@@ -66,7 +66,7 @@ pub(crate) fn draw(groups: &[RowGroup], width: Width) -> Drawing {
         y += 12.0;
     }
     y -= 13.0;
-    tick_labels(&mut grid, &axis, y);
+    tick_labels(&mut grid, &axis, y, width);
     grid.push(&marks);
     Drawing { height: y + 34.0, canvas: grid }
 }
@@ -151,12 +151,14 @@ fn whisker(row: &Row) -> &'static str {
     if row.is_claimed { "whisk" } else { "whisk faint" }
 }
 
-fn tick_labels(canvas: &mut Canvas, axis: &Axis, y: f64) {
+fn tick_labels(canvas: &mut Canvas, axis: &Axis, y: f64, width: Width) {
     for &tick in &axis.ticks {
         let label = if tick == 1.0 { "1×".to_owned() } else { format!("{tick}×") };
         canvas.text(axis.scale.at(tick), y + 14.0, "s m", Anchor::Middle, &label);
     }
-    let end = (axis.scale.at(1.0) - 8.0).max(text_width(CHEAPER, 11.0));
+    // Around 1×, as far as both have room there.
+    let last = width.units() - 16.0 - text_width(MORE_EXPENSIVE, 11.0);
+    let end = (axis.scale.at(1.0) - 8.0).min(last).max(text_width(CHEAPER, 11.0));
     canvas.text(end, y + 29.0, "s m", Anchor::End, CHEAPER);
     canvas.text(end + 16.0, y + 29.0, "s m", Anchor::Start, MORE_EXPENSIVE);
 }
