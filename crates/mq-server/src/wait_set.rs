@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
 use parking_lot::Mutex;
 use rustix::{
     event::{
@@ -35,7 +36,8 @@ const EVENTS_MAX: usize = 64;
 const UNWATCHED_PAUSE: Duration = Duration::from_millis(2);
 
 pub(crate) struct WaitSet<C: FileCopy> {
-    epoll: OwnedFd,
+    /// Waited for by epoll_wait(2), which valgrind knows; rustix would call epoll_pwait2(2).
+    epoll: Epoll,
     /// Readable once all threads are to leave.
     close_event: EventFd,
     timer: OwnedFd,
@@ -81,24 +83,29 @@ impl<C: FileCopy> WaitSet<C> {
         epoll::add(&epoll, &close_event, EventData::new_u64(CLOSE), EventFlags::IN)?;
         epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
         let waiters = Waiters { slab: Slab::new(), timeouts: BTreeSet::new(), armed: None, generation: 0 };
-        Ok(Self { epoll, close_event, timer, waiters_max, stall_timeout, waiters: Mutex::new(waiters) })
+        Ok(Self { epoll: Epoll(epoll), close_event, timer, waiters_max, stall_timeout, waiters: Mutex::new(waiters) })
     }
 
     /// Waits until there is something to do, at most for `timeout`. Appends up to `max` jobs whose clients may be ready,
     /// or whose time is over.
     pub(crate) fn wait(&self, clock: &Clock, max: usize, timeout: Option<Duration>, out: &mut Vec<Job<C>>) -> Wakeup {
-        let mut events = Vec::with_capacity(max.clamp(1, EVENTS_MAX));
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let mut events = [EpollEvent::empty(); EVENTS_MAX];
+        // In milliseconds, rounded up: a part of one would be a wait of none.
+        let timeout = timeout.map_or(EpollTimeout::NONE, |timeout| {
+            EpollTimeout::try_from(timeout + Duration::from_micros(999)).unwrap_or(EpollTimeout::MAX)
+        });
         let watch = clock.watch();
-        let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref());
+        let waited = self.epoll.wait(&mut events[..max.clamp(1, EVENTS_MAX)], timeout);
         drop(watch);
         let mut wakeup = Wakeup { is_timeout: waited == Ok(0), ..Wakeup::default() };
-        if waited.is_err_and(|errno| errno != Errno::INTR) {
-            tracing::error!("epoll_wait: {waited:?}"); // Only a bug makes it fail.
+        if let Err(errno) = waited
+            && errno != nix::errno::Errno::EINTR
+        {
+            tracing::error!("epoll_wait: {errno}"); // Only a bug makes it fail.
             wakeup.is_closed = true;
         }
-        for event in events {
-            match event.data.u64() {
+        for event in &events[..waited.unwrap_or(0)] {
+            match event.data() {
                 MESSAGES => wakeup.has_messages = true,
                 CLOSE => wakeup.is_closed = true,
                 TIMER => self.take_due(clock, max.saturating_sub(out.len()), out),
@@ -138,16 +145,16 @@ impl<C: FileCopy> WaitSet<C> {
             Readiness::Writable(fifo) => {
                 let flags = EventFlags::OUT | EventFlags::ONESHOT;
                 if is_registered {
-                    epoll::modify(&self.epoll, fifo, data, flags)?;
+                    epoll::modify(&self.epoll.0, fifo, data, flags)?;
                 } else {
-                    epoll::add(&self.epoll, fifo, data, flags)?;
+                    epoll::add(&self.epoll.0, fifo, data, flags)?;
                 }
                 true
             }
             Readiness::Readable(event) => {
                 let flags = EventFlags::IN | EventFlags::ONESHOT;
-                match epoll::add(&self.epoll, event, data, flags) {
-                    Err(Errno::EXIST) => epoll::modify(&self.epoll, event, data, flags)?,
+                match epoll::add(&self.epoll.0, event, data, flags) {
+                    Err(Errno::EXIST) => epoll::modify(&self.epoll.0, event, data, flags)?,
                     outcome => outcome?,
                 }
                 false
@@ -161,7 +168,7 @@ impl<C: FileCopy> WaitSet<C> {
 
     /// Makes messages wake no thread any more.
     pub(crate) fn unwatch_messages(&self, queue: &Queue) {
-        let _ = epoll::delete(&self.epoll, queue); // It fails when that has been done.
+        let _ = epoll::delete(&self.epoll.0, queue); // It fails when that has been done.
     }
 
     /// Wakes all threads, now and whenever they wait again.
