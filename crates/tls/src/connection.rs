@@ -10,10 +10,10 @@ use rustls::{ServerConfig, server::UnbufferedServerConnection};
 
 use crate::{
     Statistics, Tls,
-    engine::Engine,
+    engine::{Broken, Engine},
     files::Reading,
     input::Received,
-    output::{Broken, Pace},
+    output::Pace,
     scratch,
 };
 

@@ -8,14 +8,17 @@ use rustls::{
     unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic},
 };
 
-use crate::output::Broken;
-
 /// Plaintext of the largest record (RFC 8446, 5.1).
 pub(crate) const RECORD_MAX: usize = 16 * 1024;
 /// More than a record is longer than its plaintext.
 const EXPANSION_MAX: usize = 64;
 /// Room for close_notify.
 const ALERT_MAX: usize = 64;
+
+/// Error of output that cannot be sent as it was promised: a file has shrunk, or a key is used up. The connection ends
+/// without close_notify, so that the peer knows.
+#[derive(Debug)]
+pub(crate) struct Broken;
 
 /// State of rustls for one connection.
 pub(crate) struct Engine {

@@ -1,17 +1,13 @@
 //! The way out: what the inner session has queued is encrypted into the buffer of the outer outbox.
 
-use std::{
-    io::{self, IoSlice},
-    os::fd::AsFd,
-};
+use std::io::IoSlice;
 
 use proto::{FileRegion, NextWrite, Now, Outbox, Protocol};
-use sys::transfer;
 
 use crate::{
     Tls,
     connection::{Connection, Fetched, Phase},
-    engine::{Engine, RECORD_MAX},
+    engine::{Broken, Engine, RECORD_MAX},
     scratch,
 };
 
@@ -22,11 +18,6 @@ const SEAL_MAX: usize = 64 * 1024;
 const FIRST_RECORD_MAX: usize = 4 * 1024;
 /// Plaintext that is sent in such records.
 const FIRST_BYTES: usize = 12 * 1024;
-
-/// Error of output that cannot be sent as it was promised: a file has shrunk, or a key is used up. The connection ends
-/// without close_notify, so that the peer knows.
-#[derive(Debug)]
-pub(crate) struct Broken;
 
 /// Size of records, which grows while output goes on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -161,13 +152,4 @@ fn seal(engine: &mut Engine, plain: &[u8], pace: &mut Pace, out: &mut Outbox) ->
     pace.sent = pace.sent.saturating_add(plain.len());
     engine.seal(plain, out)?;
     Ok(plain.len())
-}
-
-/// Reads the bytes of a file that are in the page cache; see [`transfer::read_cached`].
-pub(crate) fn read_cached(region: &FileRegion, to: &mut [u8]) -> io::Result<Option<usize>> {
-    let len = usize::try_from(region.len).unwrap_or(usize::MAX).min(to.len());
-    match transfer::read_cached(region.file.as_fd(), region.offset, &mut to[..len])? {
-        Some(0) => Err(io::ErrorKind::UnexpectedEof.into()), // It shrank.
-        read => Ok(read),
-    }
 }

@@ -4,12 +4,11 @@ use std::{
     cell::RefCell,
     io::{self, IoSlice},
     mem,
+    os::fd::AsFd,
 };
 
 use proto::{BufferPool, FileRegion, Outbox};
-use sys::map::PageReader;
-
-use crate::output::read_cached;
+use sys::{map::PageReader, transfer};
 
 /// Plaintext that is collected, or read from a file, before it is encrypted.
 const PLAIN_BYTES: usize = 64 * 1024;
@@ -83,4 +82,13 @@ pub(crate) fn lend_buffer(outbox: &mut Outbox) {
 /// Takes it back, if it is empty.
 pub(crate) fn take_back_buffer(outbox: &mut Outbox) {
     SCRATCH.with_borrow_mut(|scratch| outbox.return_buffer(&mut scratch.buffers));
+}
+
+/// Reads the bytes of a file that are in the page cache; see [`transfer::read_cached`].
+fn read_cached(region: &FileRegion, to: &mut [u8]) -> io::Result<Option<usize>> {
+    let len = usize::try_from(region.len).unwrap_or(usize::MAX).min(to.len());
+    match transfer::read_cached(region.file.as_fd(), region.offset, &mut to[..len])? {
+        Some(0) => Err(io::ErrorKind::UnexpectedEof.into()), // It shrank.
+        read => Ok(read),
+    }
 }

@@ -18,3 +18,4 @@ pub(crate) mod subjects;
 pub(crate) mod sweep;
 pub(crate) mod variants;
 pub(crate) mod warm_up;
+pub(crate) mod workload_names;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use self::config::Place;
 use super::{Peer, PeerContext, executable};
-use crate::{plan::subjects, run::site::web::Coding};
+use crate::{plan::workload_names::asks_for_site, run::site::web::Coding};
 
 pub(crate) static PEERS: [&dyn Peer; 5] = [
     &WebServer::Nginx { sendfile: true },
@@ -99,7 +99,7 @@ impl Peer for WebServer {
             site: &context.site.to_string_lossy(),
             scratch: &context.scratch.to_string_lossy(),
             modules: MODULES.unwrap_or_default(),
-            coding: subjects::asks_for_site(&context.workload.name).then(site_coding),
+            coding: asks_for_site(&context.workload.name).then(site_coding),
         };
         fs::write(&path, self.config(&place)).with_context(|| format!("{}", path.display()))?;
         let words: Vec<OsString> = match self {

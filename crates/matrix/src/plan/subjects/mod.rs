@@ -18,7 +18,8 @@ use servers::{LoadKind, Server, Workload as Spec};
 
 use self::generator::{ANY_PORT, amount_arguments, base, load_s, rounded, time_arguments, words};
 pub(crate) use self::generator::{OPEN_FRACTION, Target, Timing, listening_at, shortened, without};
-pub(crate) use self::lookup::{VARIANT_MARK, asks_for_site, known_workloads, named, names, plain};
+pub(crate) use self::lookup::{known_workloads, named, names};
+pub(crate) use super::workload_names::{VARIANT_MARK, asks_for_site, plain};
 use crate::{
     judge::load_sweep,
     plan::{
