@@ -3,7 +3,7 @@
 
 use core::net::Ipv6Addr;
 
-use super::request::byte_set;
+use super::byte_set::byte_set;
 
 /// Bytes of a registered name, escapes aside.
 const IN_NAME: [bool; 256] = byte_set(b"-._~!$&'()*+,;=");

@@ -2,6 +2,7 @@
 //! `httparse` and stricter than it.
 
 mod authority;
+pub(crate) mod byte_set;
 pub mod chunked;
 pub mod client;
 pub mod coding;
@@ -16,7 +17,7 @@ mod target;
 mod usual;
 
 pub use authority::target_authority;
-pub(crate) use request::is_token_byte;
+pub(crate) use byte_set::is_token_byte;
 pub use request::{Body, HeadLimits, HeadParser, Method, Refusal, Request, Version, empty_lines_len};
 pub use response::{Connection, Part, PreparedResponse, Status};
 pub use target::Target;

@@ -5,8 +5,9 @@
 
 use super::{
     HeadLimits, Method, Request, Target, Version,
+    byte_set::IN_TOKEN,
     fields::Seen,
-    request::{FIELDS_MAX, IN_TOKEN, RequestLine},
+    request::{FIELDS_MAX, RequestLine},
 };
 
 /// Longest head that is tried: within it a head is within the usual limits, and what was read in vain is little.
