@@ -8,7 +8,7 @@ use wire::{
     },
 };
 
-/// What a CGI program writes is refused, or becomes one response whose body is the end of the output.
+/// Output of a CGI program is refused, or becomes one response whose body is the end of the output.
 pub fn cgi(output: &[u8]) {
     let Ok(CgiResponse::Document(document)) = parse(output) else { return };
     assert!(output.ends_with(document.body), "the body is what follows the header block");

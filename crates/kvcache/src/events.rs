@@ -1,6 +1,6 @@
 //! Wide events: one record for each request of the connections that are sampled, and one for each of these connections.
 //!
-//! Whether a connection is sampled is decided when it is opened. Its requests take the path of those that are not plain
+//! Connections are sampled when they are opened. Its requests take the path of those that are not plain
 //! ([`Conn::is_plain`](crate::Conn)), so that the path of all others has no part in this.
 
 use std::{

@@ -1,4 +1,4 @@
-//! What every server owes its clients where few files may be open.
+//! Laws of every server where few files may be open.
 
 use std::process::Command;
 

@@ -79,7 +79,7 @@ impl<P: Protocol> Protocol for Tls<P> {
         conn.end(self, now, out)
     }
 
-    /// What is encrypted is the inner protocol's no longer: it hears of it when all of that has been sent.
+    /// Encrypted output is the inner protocol's no longer: it hears of it when all of that has been sent.
     fn on_sent(&self, conn: &mut Connection<P>, out: &Outbox, clock: fn() -> Now) {
         if out.is_idle() {
             conn.inner.report_sent(&self.inner, clock);

@@ -61,7 +61,7 @@ pub(crate) struct AccessLog {
     pub(crate) format: AccessLogFormat,
 }
 
-/// What a record says of a request.
+/// Facts about a request in a record.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoggedRequest<'a> {
     /// Address of the client, without its port.
@@ -76,7 +76,7 @@ pub(crate) struct LoggedRequest<'a> {
     pub(crate) user_agent: Option<&'a [u8]>,
 }
 
-/// What the server knows of a request that its head does not say.
+/// Facts about a request that its head does not say.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoggedNames<'a> {
     /// User, where the request needed one and was let in.
@@ -85,7 +85,7 @@ pub(crate) struct LoggedNames<'a> {
     pub(crate) virtual_host: &'a str,
 }
 
-/// What a record says of a response.
+/// Facts about a response in a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoggedResponse {
     pub(crate) status: u16,

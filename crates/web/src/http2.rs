@@ -1,6 +1,6 @@
 //! Connections of HTTP/2: streams, each with the state that a connection of HTTP/1 has.
 //!
-//! What is common to both versions has one place: a request becomes the head that HTTP/1 has, a body of unknown length the
+//! Code that both versions have in common has one place: a request becomes the head that HTTP/1 has, a body of unknown length the
 //! chunks, and [`WebServer::answer_requests`] answers them with another [`Writer`](crate::writer::Writer). So a stream waits
 //! for its body, a program or a representation as a connection of HTTP/1 does, and the others go on meanwhile.
 //!
@@ -46,7 +46,7 @@ pub(crate) struct Multiplexer<S: Site> {
     #[expect(clippy::vec_box, reason = "a stream moves from one list to the other")]
     spare: Vec<Box<Stream<S>>>,
     writer: Http2,
-    /// What makes the driver come back when a stream need not wait any more.
+    /// Alarm that makes the driver come back when a stream need not wait any more.
     alarm: Option<Arc<Alarm>>,
     /// Arrival of the first byte of something that has to come at once.
     head_started: Option<Instant>,

@@ -1,4 +1,4 @@
-//! What an operator sees of requests: the access log, and how long they took.
+//! Records of requests for an operator: the access log, and how long they took.
 //!
 //! A response is done when the kernel has taken its last byte. So each connection of a server that is observed keeps a
 //! queue of the responses that have been written to its outbox and have not left.
@@ -106,14 +106,14 @@ struct PendingResponse {
 }
 
 impl PendingResponse {
-    /// What is said of it once all has been sent.
+    /// Record of it once all has been sent.
     fn complete(&self, duration: Duration) -> LoggedResponse {
         let Answer { status, bytes, body_bytes, coding } = self.answer;
         let first_byte = self.first_byte.or(Some(duration));
         LoggedResponse { status, bytes, body_bytes, coding, first_byte, duration, is_complete: true }
     }
 
-    /// What is said of it where no more than so many bytes will have been sent.
+    /// Record of it where no more than so many bytes will have been sent.
     fn incomplete(&self, bytes: u64, duration: Duration) -> LoggedResponse {
         let Answer { status, coding, .. } = self.answer;
         let body_bytes = bytes.saturating_sub(self.answer.bytes - self.answer.body_bytes);
@@ -131,9 +131,13 @@ impl ObservedRequests {
             PeerAddress::Unix => "unix:".to_owned(),
             PeerAddress::Unknown => "-".to_owned(),
         };
+        Self::of_client(observer, client.into())
+    }
+
+    fn of_client(observer: &Arc<Observer>, client: Box<str>) -> Box<Self> {
         Box::new(Self {
             observer: Arc::clone(observer),
-            client: client.into(),
+            client,
             arrived: None,
             begun: None,
             responses: Departures::default(),
@@ -152,17 +156,7 @@ impl ObservedRequests {
     /// Returns a recorder of the requests of one stream of this connection.
     #[cold]
     pub(crate) fn of_stream(&self) -> Box<Self> {
-        Box::new(Self {
-            observer: Arc::clone(&self.observer),
-            client: self.client.clone(),
-            arrived: None,
-            begun: None,
-            responses: Departures::default(),
-            text: Vec::new(),
-            written: 0,
-            logged: 0,
-            line: Vec::new(),
-        })
+        Self::of_client(&self.observer, self.client.clone())
     }
 
     /// Notes a request whose head has been read; `head` is the input that it begins.

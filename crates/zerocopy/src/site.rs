@@ -36,7 +36,7 @@ pub struct CachedSite {
 pub enum Upload {
     /// The body becomes a resource.
     Add { path: Vec<u8> },
-    /// What is below the path leaves the cache. The body means nothing.
+    /// Everything below the path leaves the cache. The body means nothing.
     Reset { path: Vec<u8> },
 }
 

@@ -105,7 +105,7 @@ fn small_pipes_are_not_kept() {
     assert_eq!(pipes.get().unwrap().capacity, ScratchPipes::BYTES);
 }
 
-/// What is left of a file that has been cut is sent as a file, up to its end.
+/// The rest of a file that has been cut is sent as a file, up to its end.
 #[test]
 fn pages_that_are_gone_fall_back() {
     let (len, fallbacks) = (300_000, Arc::<AtomicU64>::default());

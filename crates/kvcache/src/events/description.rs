@@ -1,4 +1,4 @@
-//! What an event says of a request and its reply, read from their bytes.
+//! Description of a request and its reply in an event, read from their bytes.
 
 use std::borrow::Cow;
 

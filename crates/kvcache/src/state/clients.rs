@@ -34,7 +34,7 @@ pub(crate) struct Profile {
     pub connected_unix_ms: u64,
     pub peer: Option<Address>,
     pub local: Option<Address>,
-    /// What a proxy has said instead of `peer` and `local`.
+    /// Addresses that a proxy has named instead of `peer` and `local`.
     pub proxied: OnceLock<ProxyAddresses>,
     socket: Option<Handle>,
     /// Time of the last batch of commands.

@@ -149,7 +149,7 @@ fn a_mapping_falls_back_to_its_file() {
     assert!(out.is_idle());
 }
 
-/// What a completion driver could not send is in front again, before what was queued meanwhile.
+/// Segments that a completion driver could not send are in front again, before what was queued meanwhile.
 #[test]
 fn segments_that_are_put_back_keep_their_order() {
     let mut out = Outbox::default();

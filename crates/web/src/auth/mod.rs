@@ -122,7 +122,7 @@ pub struct Guard {
     challenge: Box<str>,
 }
 
-/// What the users of one password file may see.
+/// Paths that the users of one password file may see.
 pub(crate) struct Area {
     passwords: Passwords,
     verdicts: Verdicts,

@@ -114,7 +114,7 @@ impl fmt::Debug for Passwords {
 mod tests {
     use super::*;
 
-    /// Of the word `password`.
+    /// Hash of the word `password`.
     const HASH: &str = "$5$saltsalt$gOjOtoMpVhru2uyjeJSEc/JaLQWOXMNmlOnj6T4AtC.";
 
     fn parse(text: &str) -> Result<Passwords, (usize, String)> {

@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Stream<S: Site> {
     pub(super) conn: Conn<S>,
-    /// What has not been read of the request.
+    /// Part of the request that has not been read.
     pub(super) input: Vec<u8>,
     /// Body of the response, and promises.
     pub(super) out: Outbox,

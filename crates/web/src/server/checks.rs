@@ -1,11 +1,11 @@
-//! What decides about requests before they are answered.
+//! Rules that decide about requests before they are answered.
 
 use proto::ClientKey;
 
 use super::Conn;
 use crate::Site;
 
-/// What is checked before a request of a connection is answered, beside the rules of its host.
+/// Checks before a request of a connection is answered, beside the rules of its host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Checks {
     /// It is sent to an address with TLS, whatever it is for.

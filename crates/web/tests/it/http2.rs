@@ -97,7 +97,7 @@ fn a_body_that_is_too_long_is_not_read_on() {
     }
 }
 
-/// Whether a request is malformed is known at the end of its body only, and so one that nobody wants is read first.
+/// A request can turn out to be malformed at the end of its body, and so one that nobody wants is read first.
 #[test]
 fn a_body_for_nobody_is_read_before_the_answer() {
     let post = |length| request(1, "POST", "/small.txt", &[("content-length", length)], false);
@@ -148,7 +148,7 @@ fn without_http2_the_preface_is_no_request() {
     assert!(transcript.bytes.starts_with(b"HTTP/1.1 ") && transcript.is_closed);
 }
 
-/// What is no HTTP at all is no HTTP/1 either.
+/// Input that is no HTTP at all is no HTTP/1 either.
 #[test]
 fn a_client_of_neither_version_is_sent_away() {
     let transcript = exchange(&server(), b"INVALID CONNECTION PREFACE\r\n\r\n", Chunking::UNLIMITED, now());

@@ -55,7 +55,7 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     read_buffer: Box<[u8]>,
     /// Plain text of TLS records.
     plain: Vec<u8>,
-    /// What a multiplexed protocol has made of one input.
+    /// Results of one input of a multiplexed protocol.
     answers: Vec<Answer<P::Request>>,
     /// Limits for a reply: its last byte, and its first one.
     timeout: Nanos,

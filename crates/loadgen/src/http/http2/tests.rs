@@ -59,7 +59,7 @@ fn settings() -> Vec<u8> {
     out
 }
 
-/// What a server with five requests says: good replies, a wrong one, a refusal, a short body.
+/// Output of a server with five requests: good replies, a wrong one, a refusal, a short body.
 fn conversation() -> Vec<u8> {
     let mut out = settings();
     push_ping(*b"12345678", false, &mut out);

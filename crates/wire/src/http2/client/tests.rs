@@ -3,7 +3,7 @@ use super::{
     *,
 };
 
-/// What arrived, in order.
+/// Pieces that arrived, in order.
 #[derive(Debug, Default)]
 struct Seen {
     events: Vec<String>,
