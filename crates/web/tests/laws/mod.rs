@@ -5,6 +5,7 @@ mod content;
 mod http2;
 mod limits;
 mod paths;
+mod secured;
 mod smuggling;
 mod state;
 mod usage;
