@@ -3,6 +3,8 @@
 
 mod content;
 mod http2;
+mod http2_clients;
+mod http2_layers;
 mod limits;
 mod paths;
 mod secured;
