@@ -41,7 +41,7 @@ pub(crate) fn tables(summary: &Summary, heading: &str) -> String {
 }
 
 /// Returns the column of a workload and those of the workloads that are more of the same.
-fn columns(view: &MatrixView<'_>, base: usize) -> Vec<usize> {
+pub(crate) fn columns(view: &MatrixView<'_>, base: usize) -> Vec<usize> {
     let name = &view.workloads()[base].name;
     let more = (0..view.workloads().len()).filter(|&it| view.workloads()[it].counterpart.as_ref() == Some(name));
     std::iter::once(base).chain(more).collect()

@@ -144,7 +144,8 @@ mimetype.assign = ( {} )
 }
 
 /// It takes another user's rights, who cannot write into the scratch directory. It has no settings for suites and groups of TLS
-/// 1.3, and speaks HTTP/2 wherever a client begins with it.
+/// 1.3, and speaks HTTP/2 wherever a client begins with it. Sessions are in its memory: with tickets that hold all of them every
+/// third handshake is a full one.
 pub(super) fn h2o(place: &Place<'_>) -> String {
     let Place { ip, port, site, coding, tls, .. } = *place;
     let serve = coding.map_or("", |_| "file.send-compressed: ON\n");
@@ -157,7 +158,7 @@ pub(super) fn h2o(place: &Place<'_>) -> String {
     ocsp-update-interval: 0
 "
         );
-        ("ssl-session-resumption:\n  mode: ticket\n  ticket-store: internal\n", secure)
+        ("ssl-session-resumption:\n  mode: cache\n", secure)
     });
     format!(
         "num-threads: 1
