@@ -10,7 +10,12 @@ const PLAIN_BYTES: usize = 64 * 1024;
 /// The largest buffer that is kept for the next records.
 const RECORDS_CAPACITY_MAX: usize = 128 * 1024;
 
+/// Memory for ciphertext that a thread keeps: about as many pieces as a connection has queued at most.
+const SEALED_MAX: usize = 6;
+
 thread_local! {
+    /// Apart from the rest, since it is given back while that is in use.
+    static SEALED: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
@@ -20,6 +25,45 @@ struct Scratch {
     plain: Vec<u8>,
     buffers: BufferPool,
     pages: Option<PageReader>,
+}
+
+/// Memory for ciphertext, which goes back to the thread that has sent it.
+pub(crate) struct Sealed(Vec<u8>);
+
+impl Sealed {
+    /// Takes `len` bytes, whatever is in them.
+    pub(crate) fn take(len: usize) -> Self {
+        let kept = SEALED.with_borrow_mut(|kept| {
+            let at = kept.iter().position(|buffer| buffer.len() == len)?;
+            Some(kept.swap_remove(at))
+        });
+        Self(kept.unwrap_or_else(|| vec![0; len]))
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl AsRef<[u8]> for Sealed {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Sealed {
+    fn drop(&mut self) {
+        let buffer = mem::take(&mut self.0);
+        // The thread may be ending.
+        let _ = SEALED.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            // The last lengths are the likeliest.
+            if kept.len() == SEALED_MAX {
+                kept.remove(0);
+            }
+            kept.push(buffer);
+        });
+    }
 }
 
 /// Takes an empty buffer for records that are to be decrypted.
