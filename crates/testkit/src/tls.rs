@@ -86,6 +86,25 @@ impl Certificates {
         Ok(Arc::new(builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(&key)?)?))
     }
 
+    /// Makes the handshake of a client of HTTP/2, whose records have so many bytes at most.
+    pub(crate) fn agree_on_http2<S: Read + Write>(
+        &self,
+        socket: S,
+        record_bytes: Option<usize>,
+    ) -> anyhow::Result<StreamOwned<ClientConnection, S>> {
+        let mut config = (*self.client(&TLS13, None)?).clone();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.max_fragment_size = record_bytes;
+        let tls = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost")?)?;
+        let mut stream = StreamOwned::new(tls, socket);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).context("the handshake")?;
+        }
+        let chosen = stream.conn.alpn_protocol();
+        ensure!(chosen == Some(b"h2"), "{chosen:?} instead of h2");
+        Ok(stream)
+    }
+
     /// Connects to a TLS address as somebody who wants `localhost` there.
     pub fn connect(&self, address: &Address, version: &'static SupportedProtocolVersion) -> anyhow::Result<TlsClient> {
         TlsClient::connect(address, &self.client(version, None)?)
