@@ -188,7 +188,7 @@ pub(super) fn caddy(place: &Place<'_>) -> String {
     };
     // HTTP/2 is nothing that it does alone.
     let protocols = if has_http2 { format!("\"h1\", \"{protocol}\"") } else { "\"h1\"".to_owned() };
-    let policies = tls.map_or("".to_owned(), |_| {
+    let policies = tls.map_or_else(String::new, |_| {
         format!(
             "    \"tls_connection_policies\": [{{ \"protocol_min\": \"tls1.3\", \"curves\": [\"{}\"], \"default_sni\": \"{NAME}\" }}],\n",
             GROUP.to_lowercase()
