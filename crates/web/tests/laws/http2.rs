@@ -34,7 +34,7 @@ fn large() -> Vec<u8> {
     (0..LARGE).map(|at| (at % 251) as u8 ^ (at >> 12) as u8).collect()
 }
 
-fn address(server: &Server) -> anyhow::Result<SocketAddr> {
+pub(super) fn address(server: &Server) -> anyhow::Result<SocketAddr> {
     let Address::Tcp(address) = server.address() else { anyhow::bail!("not TCP") };
     Ok(*address)
 }

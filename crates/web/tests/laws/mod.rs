@@ -7,6 +7,7 @@ mod http2_clients;
 mod http2_layers;
 mod limits;
 mod paths;
+mod secured;
 mod smuggling;
 mod state;
 mod usage;
