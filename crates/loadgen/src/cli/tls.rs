@@ -70,9 +70,9 @@ impl TlsArgs {
             cipher: self.tls_cipher.clone(),
             group: self.tls_group.clone(),
         };
-        Tls::new(name, &trust, options).map_err(|error| match error {
-            TlsError::UnknownCipher { .. } | TlsError::UnknownGroup { .. } => Failure::usage(error),
-            other => other.into(),
+        Tls::new(name, &trust, options).map_err(|error| {
+            let is_usage = matches!(error, TlsError::UnknownCipher { .. } | TlsError::UnknownGroup { .. });
+            if is_usage { Failure::usage(error) } else { error.into() }
         })
     }
 

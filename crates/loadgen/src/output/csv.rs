@@ -85,6 +85,13 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
     add("backlog_p99", optional(backlog.map(|backlog| backlog.p99)));
     add("backlog_max", optional(backlog.map(|backlog| backlog.max)));
     add("server_instructions", optional(server.and_then(|server| server.instructions)));
+    let handshakes = result.handshakes.as_ref();
+    add("handshakes_full", optional(handshakes.map(|handshakes| handshakes.full)));
+    add("handshakes_resumed", optional(handshakes.map(|handshakes| handshakes.resumed)));
+    add("handshakes_rate", optional(handshakes.map(|handshakes| handshakes.rate)));
+    for (name, value) in named(handshakes.and_then(|handshakes| handshakes.latency_us)) {
+        add(&format!("handshakes_latency_us_{name}"), value);
+    }
     columns
 }
 
@@ -109,4 +116,27 @@ fn named(latency: Option<Latency>) -> [(&'static str, String); 11] {
 /// Formats a value; empty if there is none.
 fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{Handshakes, samples};
+
+    #[test]
+    fn handshakes_have_columns_that_are_empty_without_tls() {
+        let latency = Latency { p50: 250.5, ..Latency::default() };
+        let handshakes = Some(Handshakes { full: 3, resumed: 4, rate: 7.5, latency_us: Some(latency) });
+        let secured = RunResult { handshakes, ..samples::nothing() };
+        let mut out = Vec::new();
+        write(&[&secured, &samples::nothing()], &mut out).unwrap();
+        let mut table = csv::Reader::from_reader(&out[..]);
+        let names = table.headers().unwrap().clone();
+        let rows: Vec<_> = table.records().map(|row| row.unwrap()).collect();
+        for (name, value) in [("full", "3"), ("resumed", "4"), ("rate", "7.5"), ("latency_us_p50", "250.5")] {
+            let name = format!("handshakes_{name}");
+            let at = names.iter().position(|known| known == name).expect("a column");
+            assert_eq!((&rows[0][at], &rows[1][at]), (value, ""), "{name}");
+        }
+    }
 }
