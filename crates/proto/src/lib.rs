@@ -31,7 +31,7 @@ pub use buffer_pool::BufferPool;
 pub use clients::{ClientConnections, ClientKey, ClientPermit, TooMany};
 pub use deferred::{Broken, DeferredReply, Promise};
 pub use limits::Limits;
-pub use outbox::{NextWrite, Outbox, Taken};
+pub use outbox::{NextWrite, Outbox, Readable, Taken};
 pub use peer::{Lookup, Peer, PeerAddress};
 pub use pipe::{CachedPipe, MappedFile, MappedRegion, Pages, Pipe, PipeRegion, PipeSource, ScratchPipe};
 pub use protocol::{BatchEntry, Flow, Now, Protocol, Secured, Step};

@@ -25,7 +25,7 @@ impl Default for Limits {
         Self {
             request_bytes_max: 1 << 20,
             output_bytes_max: 64 << 20,
-            stall_max: Duration::from_secs(30),
+            stall_max: Duration::from_secs(120),
             send_rate_min: 500,
             age_max: None,
             admission: None,

@@ -15,6 +15,8 @@ mod buffers;
 mod moving;
 mod promises;
 
+pub use self::moving::Readable;
+
 /// Bodies at or below this size are copied next to their header instead of being queued.
 const FLATTEN_MAX: usize = 2048;
 /// Output held in memory above which a protocol must stop producing.
@@ -226,14 +228,6 @@ impl Outbox {
         self.front_settled()
     }
 
-    /// Returns the same, and how many of its pieces come before the first that is mapped and must not be read in user
-    /// space ([`Segment::Mapped`]): for a layer that has to read them.
-    pub fn front_to_read(&mut self) -> (Option<NextWrite<'_>>, usize) {
-        self.settle();
-        let mapped = self.queue.iter().position(|segment| matches!(segment, Segment::Mapped(_)));
-        (self.front_settled(), mapped.unwrap_or(usize::MAX))
-    }
-
     #[inline]
     fn front_settled(&mut self) -> Option<NextWrite<'_>> {
         if self.is_empty() {
@@ -328,12 +322,13 @@ impl Outbox {
             };
             let left = match front {
                 Segment::File(FileRegion { offset, len, .. }) => {
-                    *offset += n as u64;
-                    *len -= n as u64;
+                    let sent = (n as u64).min(*len);
+                    *offset += sent;
+                    *len -= sent;
                     if *len > 0 {
                         return;
                     }
-                    n
+                    sent as usize
                 }
                 Segment::Pipe(region) => {
                     region.advance(n as u64);

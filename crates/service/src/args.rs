@@ -103,8 +103,9 @@ pub struct ServiceArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::positive_duration)]
     pub request_timeout: Duration,
 
+    // `curl --limit-rate` may take a hundred seconds' worth at once and then nothing for a hundred seconds.
     /// A peer that takes too little of its answer for this long is cut off; see --min-send-rate
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = values::positive_duration)]
     pub stall_timeout: Duration,
 
     /// Bytes per second that a peer takes at least, averaged over --stall-timeout, while nothing more can be sent

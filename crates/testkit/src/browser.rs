@@ -70,7 +70,8 @@ impl Browser {
             // In a container a browser may make no sandboxes and has little shared memory.
             "args": ["--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars"],
         });
-        let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}});
+        // Certificates of tests are signed by nobody whom it knows.
+        let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}, "acceptInsecureCerts": true});
         browser.session.clone_from(&service);
         let session = browser.post("session", &json!({"capabilities": {"alwaysMatch": wanted}}))?;
         let id = session["sessionId"].as_str().context("no session")?;

@@ -2,12 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
     time::Instant,
 };
 
 use anyhow::{Context, anyhow, bail, ensure};
+use socket2::SockRef;
 pub use wire::http2::{ErrorCode, FRAME_BYTES, Setting as ClientSetting};
 use wire::{
     hpack::{self, Decoder},
@@ -17,7 +18,10 @@ use wire::{
     },
 };
 
-use crate::HANG;
+use crate::{HANG, tls::Certificates};
+
+/// Receive buffer of a client whose server is to write little at a time.
+const TORN_BYTES: usize = 4 << 10;
 
 /// Returns the greeting of a client that takes whatever it gets.
 pub fn greeting() -> Vec<u8> {
@@ -230,10 +234,25 @@ impl Received {
     }
 }
 
+/// Bytes to and from a server.
+trait Stream: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Stream for T {}
+
+/// Sizes of the pieces in which a client says something over TLS.
+#[derive(Clone, Copy, Debug)]
+pub struct Tearing {
+    /// Each piece of plaintext is a record of its own, or several.
+    pub plain_bytes: usize,
+    /// Limit of a record.
+    pub record_bytes: Option<usize>,
+    /// Limit of a write to the socket.
+    pub socket_bytes: usize,
+}
+
 /// A connection to a server.
-#[derive(Debug)]
 pub struct Client {
-    socket: TcpStream,
+    stream: Box<dyn Stream>,
     pub received: Received,
     /// The server has closed its side.
     pub is_closed: bool,
@@ -253,11 +272,37 @@ impl Client {
     /// # Errors
     /// The server does not answer.
     pub fn connect_with(address: SocketAddr, first: &[u8]) -> anyhow::Result<Self> {
-        let socket = TcpStream::connect(address)?;
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(HANG))?;
-        socket.set_write_timeout(Some(HANG))?;
-        let mut client = Self { socket, received: Received::default(), is_closed: false };
+        Self::begin(connect(address)?, first)
+    }
+
+    /// Connects over TLS, where the server has to choose HTTP/2, and sends these bytes first.
+    ///
+    /// # Errors
+    /// The server does not answer, or chooses another protocol.
+    pub fn connect_secured(address: SocketAddr, certificates: &Certificates, first: &[u8]) -> anyhow::Result<Self> {
+        Self::begin(certificates.agree_on_http2(connect(address)?, None)?, first)
+    }
+
+    /// Does the same through a socket that takes few bytes at a time and has room for few, in records that hold few.
+    ///
+    /// # Errors
+    /// The server does not answer, or chooses another protocol.
+    pub fn connect_torn(
+        address: SocketAddr,
+        certificates: &Certificates,
+        tearing: Tearing,
+        first: &[u8],
+    ) -> anyhow::Result<Self> {
+        let socket = connect(address)?;
+        SockRef::from(&socket).set_recv_buffer_size(TORN_BYTES)?;
+        let socket = TornSocket { socket, piece_bytes: tearing.socket_bytes };
+        let mut client = Self::begin(certificates.agree_on_http2(socket, tearing.record_bytes)?, b"")?;
+        first.chunks(tearing.plain_bytes).try_for_each(|piece| client.send(piece))?;
+        Ok(client)
+    }
+
+    fn begin(stream: impl Stream + 'static, first: &[u8]) -> anyhow::Result<Self> {
+        let mut client = Self { stream: Box::new(stream), received: Received::default(), is_closed: false };
         client.send(first)?;
         Ok(client)
     }
@@ -267,7 +312,7 @@ impl Client {
     /// # Errors
     /// The server has closed.
     pub fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        self.socket.write_all(bytes).context("sending")
+        self.stream.write_all(bytes).and_then(|()| self.stream.flush()).context("sending")
     }
 
     /// Reads until `is_enough`, or until the server closes, and acknowledges settings.
@@ -279,10 +324,10 @@ impl Client {
         let mut buffer = vec![0; 64 << 10];
         while !is_enough(&self.received) && !self.is_closed {
             ensure!(begin.elapsed() < HANG, "waiting for ever: {:?}", self.received);
-            match self.socket.read(&mut buffer) {
+            match self.stream.read(&mut buffer) {
                 Ok(0) => self.is_closed = true,
                 Ok(n) => self.received.feed(&buffer[..n])?,
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => self.is_closed = true,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => self.is_closed = true,
                 Err(error) => return Err(error).with_context(|| format!("reading; so far: {:?}", self.received)),
             }
             if self.received.settings.len() > acknowledged {
@@ -309,5 +354,35 @@ impl Client {
     pub fn end(&mut self) -> anyhow::Result<u32> {
         let received = self.read_until(|_| false)?;
         received.goaways.last().map(|&(_, code)| code).with_context(|| format!("no GOAWAY: {received:?}"))
+    }
+}
+
+fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {
+    let socket = TcpStream::connect(address)?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(HANG))?;
+    socket.set_write_timeout(Some(HANG))?;
+    Ok(socket)
+}
+
+/// A socket that takes at most so many bytes at a time.
+struct TornSocket {
+    socket: TcpStream,
+    piece_bytes: usize,
+}
+
+impl Read for TornSocket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for TornSocket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.write(&bytes[..bytes.len().min(self.piece_bytes)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ mod client;
 mod content;
 pub mod http;
 pub mod http2;
+pub mod hyper;
 pub mod in_memory;
 pub mod open_files;
 mod process;

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::TcpStream,
     path::PathBuf,
     sync::Arc,
@@ -86,6 +86,25 @@ impl Certificates {
         Ok(Arc::new(builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(&key)?)?))
     }
 
+    /// Makes the handshake of a client of HTTP/2, whose records have so many bytes at most.
+    pub(crate) fn agree_on_http2<S: Read + Write>(
+        &self,
+        socket: S,
+        record_bytes: Option<usize>,
+    ) -> anyhow::Result<StreamOwned<ClientConnection, S>> {
+        let mut config = (*self.client(&TLS13, None)?).clone();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.max_fragment_size = record_bytes;
+        let tls = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost")?)?;
+        let mut stream = StreamOwned::new(tls, socket);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).context("the handshake")?;
+        }
+        let chosen = stream.conn.alpn_protocol();
+        ensure!(chosen == Some(b"h2"), "{chosen:?} instead of h2");
+        Ok(stream)
+    }
+
     /// Connects to a TLS address as somebody who wants `localhost` there.
     pub fn connect(&self, address: &Address, version: &'static SupportedProtocolVersion) -> anyhow::Result<TlsClient> {
         TlsClient::connect(address, &self.client(version, None)?)
@@ -101,8 +120,14 @@ pub struct TlsClient {
 impl TlsClient {
     /// Connects; the handshake is made by the first bytes that are sent or read.
     pub fn connect(address: &Address, config: &Arc<ClientConfig>) -> anyhow::Result<Self> {
+        Self::connect_behind(b"", address, config)
+    }
+
+    /// Connects and sends some bytes in the clear, before the handshake.
+    pub fn connect_behind(first: &[u8], address: &Address, config: &Arc<ClientConfig>) -> anyhow::Result<Self> {
         let Address::Tcp(address) = address else { bail!("not TCP") };
-        let socket = TcpStream::connect(address)?;
+        let mut socket = TcpStream::connect(address)?;
+        socket.write_all(first)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(HANG))?;
         socket.set_write_timeout(Some(HANG))?;
@@ -121,12 +146,25 @@ impl TlsClient {
         Ok(self.stream.flush()?)
     }
 
+    /// Reads exactly `len` bytes.
+    pub fn take(&mut self, len: usize) -> anyhow::Result<Vec<u8>> {
+        let mut got = vec![0; len];
+        self.stream.read_exact(&mut got).with_context(|| format!("expecting {len} bytes"))?;
+        Ok(got)
+    }
+
     /// Reads exactly these bytes.
     pub fn expect(&mut self, wanted: &[u8]) -> anyhow::Result<()> {
-        let mut got = vec![0; wanted.len()];
-        self.stream.read_exact(&mut got).with_context(|| format!("expecting {} bytes", wanted.len()))?;
+        let got = self.take(wanted.len())?;
         ensure!(got == wanted, "other bytes than expected");
         Ok(())
+    }
+
+    /// Reads until close_notify or an error. Returns both the bytes and the error.
+    pub fn read_until_disconnect(&mut self) -> (Vec<u8>, io::Result<()>) {
+        let mut got = Vec::new();
+        let outcome = self.stream.read_to_end(&mut got).map(drop);
+        (got, outcome)
     }
 
     /// Reads up to close_notify.

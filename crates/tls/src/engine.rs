@@ -2,16 +2,21 @@
 
 use std::mem;
 
+use bytes::Bytes;
 use proto::Outbox;
 use rustls::{
     server::{ServerConnectionData, UnbufferedServerConnection},
     unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic},
 };
 
+use crate::scratch::Sealed;
+
 /// Plaintext of the largest record (RFC 8446, 5.1).
 pub(crate) const RECORD_MAX: usize = 16 * 1024;
 /// More than a record is longer than its plaintext.
 const EXPANSION_MAX: usize = 64;
+/// Plaintext from which on its ciphertext has memory of its own: half a record, so that no more than as much again is unused.
+const SHARED_MIN: usize = RECORD_MAX / 2;
 /// Room for close_notify.
 const ALERT_MAX: usize = 64;
 
@@ -87,6 +92,9 @@ impl Engine {
     /// Encrypts `plain`, which is not empty.
     pub(crate) fn seal(&mut self, plain: &[u8], out: &mut Outbox) -> Result<(), Broken> {
         let sealed = self.with_traffic(out, |traffic, out| {
+            if plain.len() >= SHARED_MIN && seal_apart(plain, traffic, out) {
+                return Ok(());
+            }
             let mut room = plain.len() + plain.len().div_ceil(RECORD_MAX) * EXPANSION_MAX;
             loop {
                 let mut outcome = Ok(0);
@@ -162,6 +170,15 @@ impl Engine {
             }
         }
     }
+}
+
+/// Encrypts into memory of its own, which is not cleared first as that behind other output would have to be. Returns false if
+/// nothing has been done: something comes before it, or the key is used up.
+fn seal_apart(plain: &[u8], traffic: &mut WriteTraffic<'_, ServerConnectionData>, out: &mut Outbox) -> bool {
+    let mut sealed = Sealed::take(plain.len().div_ceil(RECORD_MAX) * (RECORD_MAX + EXPANSION_MAX));
+    let Ok(n) = traffic.encrypt(plain, sealed.bytes_mut()) else { return false };
+    out.push_uncopied(&Bytes::from_owner(sealed).slice(..n));
+    true
 }
 
 /// Queues what rustls has to say itself.

@@ -49,6 +49,27 @@ impl<P: Protocol> Protocol for PlainAndTls<P> {
         }
     }
 
+    fn is_streaming(&self, conn: &EitherConnection<P>) -> bool {
+        match conn {
+            EitherConnection::Plain(conn) => P::STREAMS && self.inner().is_streaming(conn),
+            EitherConnection::Tls(conn) => self.tls.is_streaming(conn),
+        }
+    }
+
+    fn is_multiplexed(&self, conn: &EitherConnection<P>) -> bool {
+        match conn {
+            EitherConnection::Plain(conn) => P::STREAMS && self.inner().is_multiplexed(conn),
+            EitherConnection::Tls(conn) => self.tls.is_multiplexed(conn),
+        }
+    }
+
+    fn on_drain(&self, conn: &mut EitherConnection<P>) -> bool {
+        match conn {
+            EitherConnection::Plain(conn) => P::STREAMS && self.inner().on_drain(conn),
+            EitherConnection::Tls(conn) => self.tls.on_drain(conn),
+        }
+    }
+
     fn on_proxied(&self, conn: &mut EitherConnection<P>, addresses: ProxyAddresses) {
         match conn {
             EitherConnection::Plain(conn) => self.inner().on_proxied(conn, addresses),

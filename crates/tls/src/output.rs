@@ -1,8 +1,8 @@
 //! The way out: what the inner session has queued is encrypted into the buffer of the outer outbox.
 
-use std::io::IoSlice;
+use std::iter;
 
-use proto::{FileRegion, NextWrite, Now, Outbox, Protocol};
+use proto::{FileRegion, NextWrite, Now, Outbox, Protocol, Readable};
 
 use crate::{
     Tls,
@@ -57,24 +57,26 @@ impl<P: Protocol> Connection<P> {
     }
 
     fn send_front(&mut self, layer: &Tls<P>, out: &mut Outbox) -> Result<Sent, Broken> {
+        // Before promises are settled: what follows has to know of an answer that is empty.
+        let was_empty = self.inner.outbox().is_empty();
+        if let Some(n) = self.seal_readable(out)? {
+            self.inner.outbox().advance(n);
+            return Ok(Sent::Some);
+        }
         let Self { engine: Some(engine), inner, pace, .. } = self else { return Err(Broken) };
         let outbox = inner.outbox();
-        let was_empty = outbox.is_empty();
-        let (front, before_mapping) = outbox.front_to_read();
-        let n = match front {
+        let n = match outbox.front() {
             None if was_empty => return Ok(Sent::Nothing),
             // An answer may be empty, and input may have waited for it.
             None => return Ok(Sent::Some),
-            Some(NextWrite::Memory(pieces, _)) if before_mapping == 0 => {
+            // It is mapped, or it could have been read.
+            Some(NextWrite::Memory(pieces, _)) => {
                 match scratch::with_mapped(&pieces[0], |plain| seal(engine, plain, pace, out)) {
                     Ok(sealed) => sealed?,
                     // The file has lost the page, or there is no memory for a copy.
                     Err(_) if outbox.fall_back_from_mappings() => return Ok(Sent::Some),
                     Err(_) => return Err(Broken),
                 }
-            }
-            Some(NextWrite::Memory(pieces, count)) => {
-                seal_pieces(engine, &pieces[..count.min(before_mapping)], pace, out)?
             }
             Some(NextWrite::File(region)) => {
                 let region = region.clone();
@@ -87,6 +89,25 @@ impl<P: Protocol> Connection<P> {
         };
         inner.outbox().advance(n);
         Ok(Sent::Some)
+    }
+
+    /// Encrypts what can be read at once: from where it is if that is a single piece or enough for a record, else
+    /// collected, so that small pieces and parts of files share records. Returns the number of its bytes, if there are any.
+    fn seal_readable(&mut self, out: &mut Outbox) -> Result<Option<usize>, Broken> {
+        let Self { engine: Some(engine), inner, pace, .. } = self else { return Err(Broken) };
+        if self.reading.is_some() || self.fetched.is_some() {
+            return Ok(None);
+        }
+        let mut pieces = inner.outbox().readable().peekable();
+        let Some(first) = pieces.next() else { return Ok(None) };
+        if let Readable::Memory(bytes) = first
+            && (bytes.len() >= RECORD_MAX || pieces.peek().is_none())
+        {
+            return seal(engine, bytes, pace, out).map(Some);
+        }
+        let pieces = iter::once(first).chain(pieces);
+        let sealed = scratch::with_collected(pieces, pace.next_max(), |plain| seal(engine, plain, pace, out));
+        sealed.map_err(|_| Broken)?.transpose()
     }
 
     /// Has the driver wait for the promise in front, by a promise of the layer's own.
@@ -102,7 +123,7 @@ impl<P: Protocol> Connection<P> {
         Sent::Nothing
     }
 
-    /// Encrypts from the page cache, or has another thread read first.
+    /// Encrypts the file in front, which is not in the page cache: another thread reads it first.
     fn send_file(&mut self, layer: &Tls<P>, region: &FileRegion, out: &mut Outbox) -> Result<Sent, Broken> {
         let Self { engine: Some(engine), inner, pace, reading, fetched, .. } = self else { return Err(Broken) };
         if let Some(read) = reading {
@@ -110,39 +131,17 @@ impl<P: Protocol> Connection<P> {
             *reading = None;
             *fetched = Some(Fetched { bytes: read.map_err(|_| Broken)?, at: 0 });
         }
-        let n = match fetched {
-            Some(part) => {
-                let n = seal(engine, &part.bytes[part.at..], pace, out)?;
-                part.at += n;
-                if part.at == part.bytes.len() {
-                    *fetched = None;
-                }
-                n
-            }
-            None => match scratch::with_cached(region, |plain| seal(engine, plain, pace, out)).map_err(|_| Broken)? {
-                Some(sealed) => sealed?,
-                None => {
-                    *reading = Some(layer.readers.read(region, out.defer()).map_err(|_| Broken)?);
-                    return Ok(Sent::Nothing);
-                }
-            },
+        let Some(part) = fetched else {
+            *reading = Some(layer.readers.read(region, out.defer()).map_err(|_| Broken)?);
+            return Ok(Sent::Nothing);
         };
+        let n = seal(engine, &part.bytes[part.at..], pace, out)?;
+        part.at += n;
+        if part.at == part.bytes.len() {
+            *fetched = None;
+        }
         inner.outbox().advance(n);
         Ok(Sent::Some)
-    }
-}
-
-/// Encrypts the beginning of several pieces: from where it is if that is enough for a record, else collected in one.
-fn seal_pieces(
-    engine: &mut Engine,
-    pieces: &[IoSlice<'_>],
-    pace: &mut Pace,
-    out: &mut Outbox,
-) -> Result<usize, Broken> {
-    match pieces {
-        [first] => seal(engine, first, pace, out),
-        [first, ..] if first.len() >= RECORD_MAX => seal(engine, first, pace, out),
-        pieces => scratch::with_collected(pieces, RECORD_MAX, |plain| seal(engine, plain, pace, out)),
     }
 }
 

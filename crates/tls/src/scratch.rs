@@ -1,13 +1,8 @@
 //! Memory that the connections of a thread share: none of it is held from one turn to the next.
 
-use std::{
-    cell::RefCell,
-    io::{self, IoSlice},
-    mem,
-    os::fd::AsFd,
-};
+use std::{cell::RefCell, io, mem, os::fd::AsFd};
 
-use proto::{BufferPool, FileRegion, Outbox};
+use proto::{BufferPool, FileRegion, Outbox, Readable};
 use sys::{map::PageReader, transfer};
 
 /// Plaintext that is collected, or read from a file, before it is encrypted.
@@ -15,7 +10,12 @@ const PLAIN_BYTES: usize = 64 * 1024;
 /// The largest buffer that is kept for the next records.
 const RECORDS_CAPACITY_MAX: usize = 128 * 1024;
 
+/// Memory for ciphertext that a thread keeps: about as many pieces as a connection has queued at most.
+const SEALED_MAX: usize = 6;
+
 thread_local! {
+    /// Apart from the rest, since it is given back while that is in use.
+    static SEALED: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
@@ -25,6 +25,45 @@ struct Scratch {
     plain: Vec<u8>,
     buffers: BufferPool,
     pages: Option<PageReader>,
+}
+
+/// Memory for ciphertext, which goes back to the thread that has sent it.
+pub(crate) struct Sealed(Vec<u8>);
+
+impl Sealed {
+    /// Takes `len` bytes, whatever is in them.
+    pub(crate) fn take(len: usize) -> Self {
+        let kept = SEALED.with_borrow_mut(|kept| {
+            let at = kept.iter().position(|buffer| buffer.len() == len)?;
+            Some(kept.swap_remove(at))
+        });
+        Self(kept.unwrap_or_else(|| vec![0; len]))
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl AsRef<[u8]> for Sealed {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Sealed {
+    fn drop(&mut self) {
+        let buffer = mem::take(&mut self.0);
+        // The thread may be ending.
+        let _ = SEALED.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            // The last lengths are the likeliest.
+            if kept.len() == SEALED_MAX {
+                kept.remove(0);
+            }
+            kept.push(buffer);
+        });
+    }
 }
 
 /// Takes an empty buffer for records that are to be decrypted.
@@ -40,22 +79,44 @@ pub(crate) fn keep_records(mut buffer: Vec<u8>) {
     }
 }
 
-/// Runs `seal` on the beginning of several pieces, at most `max` bytes, in one.
-pub(crate) fn with_collected<T>(pieces: &[IoSlice<'_>], max: usize, seal: impl FnOnce(&[u8]) -> T) -> T {
+/// Runs `seal` on the beginning of several pieces, at most `max` bytes, in one: up to what is not in the page cache; `None`
+/// if that comes first.
+///
+/// # Errors
+/// The file in front cannot be read, or has shrunk.
+pub(crate) fn with_collected<'a, T>(
+    pieces: impl Iterator<Item = Readable<'a>>,
+    max: usize,
+    seal: impl FnOnce(&[u8]) -> T,
+) -> io::Result<Option<T>> {
     with_plain(|plain| {
+        let plain = &mut plain[..max.min(PLAIN_BYTES)];
         let mut end = 0;
         for piece in pieces {
-            let n = piece.len().min(max - end);
-            plain[end..end + n].copy_from_slice(&piece[..n]);
+            let room = &mut plain[end..];
+            let (wanted, n) = match piece {
+                Readable::Memory(bytes) => {
+                    let n = bytes.len().min(room.len());
+                    room[..n].copy_from_slice(&bytes[..n]);
+                    (n, n)
+                }
+                Readable::File(region) => {
+                    let wanted = usize::try_from(region.len).unwrap_or(usize::MAX).min(room.len());
+                    match read_cached(region, &mut room[..wanted]) {
+                        Ok(n) => (wanted, n.unwrap_or(0)),
+                        Err(error) if end == 0 => return Err(error),
+                        // What comes before it is sent first.
+                        Err(_) => break,
+                    }
+                }
+            };
             end += n;
+            if n < wanted || end == plain.len() {
+                break;
+            }
         }
-        seal(&plain[..end])
+        Ok((end > 0).then(|| seal(&plain[..end])))
     })
-}
-
-/// Runs `seal` on the bytes at the beginning of a part of a file that are in the page cache; `None` if there are none.
-pub(crate) fn with_cached<T>(region: &FileRegion, seal: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
-    with_plain(|plain| Ok(read_cached(region, plain)?.map(|n| seal(&plain[..n]))))
 }
 
 /// Runs `seal` on a copy of the beginning of a mapping.
@@ -86,8 +147,7 @@ pub(crate) fn take_back_buffer(outbox: &mut Outbox) {
 
 /// Reads the bytes of a file that are in the page cache; see [`transfer::read_cached`].
 fn read_cached(region: &FileRegion, to: &mut [u8]) -> io::Result<Option<usize>> {
-    let len = usize::try_from(region.len).unwrap_or(usize::MAX).min(to.len());
-    match transfer::read_cached(region.file.as_fd(), region.offset, &mut to[..len])? {
+    match transfer::read_cached(region.file.as_fd(), region.offset, to)? {
         Some(0) => Err(io::ErrorKind::UnexpectedEof.into()), // It shrank.
         read => Ok(read),
     }

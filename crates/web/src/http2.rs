@@ -160,8 +160,7 @@ impl<S: Site> Multiplexer<S> {
     }
 
     fn begin(&mut self, number: u32, is_last: bool, server: &WebServer<S>, conn: &Conn<S>, now: Now, out: &mut Outbox) {
-        let arriving = self.streams.iter().filter(|(_, stream)| stream.conn.pending.is_some()).count();
-        if !is_last && arriving >= BODIES_MAX {
+        if !is_last && self.arriving() >= BODIES_MAX {
             return self.connection.cancel(number, ErrorCode::RefusedStream, out.inline());
         }
         let mut stream = match self.spare.pop() {
@@ -181,6 +180,11 @@ impl<S: Site> Multiplexer<S> {
             stream.answer(server, now, &mut self.writer);
         }
         self.after_answer(number, stream, self.streams.len(), out);
+    }
+
+    /// Returns the number of requests whose bodies are arriving.
+    fn arriving(&self) -> usize {
+        self.streams.iter().filter(|(_, stream)| stream.conn.pending.is_some()).count()
     }
 
     fn take_body(

@@ -56,9 +56,10 @@ impl<P: Protocol> ConnectionState<'_, P> {
         Ok(match segment {
             Segment::Owned(bytes) => Segment::Owned(self.write(stream, bytes).await?),
             Segment::Shared(bytes) => Segment::Shared(self.write::<Bytes>(stream, bytes).await?),
-            Segment::Mapped(region) => self.send_mapped(stream, region).await?,
-            Segment::File(region) => Segment::File(self.send_file(stream, region).await?),
-            Segment::Pipe(region) => self.send_pipe(stream, region).await?,
+            // Boxed, since every idle connection has room for the largest of its steps.
+            Segment::Mapped(region) => Box::pin(self.send_mapped(stream, region)).await?,
+            Segment::File(region) => Segment::File(Box::pin(self.send_file(stream, region)).await?),
+            Segment::Pipe(region) => Box::pin(self.send_pipe(stream, region)).await?,
             promise @ Segment::Deferred(_) => promise,
         })
     }

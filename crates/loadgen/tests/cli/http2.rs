@@ -167,6 +167,17 @@ fn no_more_streams_are_open_than_the_server_allows() {
 }
 
 #[test]
+fn a_server_that_never_allows_a_stream_times_out() {
+    let url = serve(&[Setting::MaxConcurrentStreams(0)], |_, peer| {
+        // Those of before the settings had arrived.
+        while let Some((stream, _)) = peer.request() {
+            peer.say(|out| push_rst_stream(stream, ErrorCode::RefusedStream, out));
+        }
+    });
+    on_both(&url, "3", "2", &["--timeout", "200ms"], |run| run.assert_errors(&[("timeout", 3)]));
+}
+
+#[test]
 fn bodies_of_requests_keep_within_small_windows() {
     const DATA: u8 = 0x0;
     let overruns = Arc::new(AtomicUsize::new(0));

@@ -1,11 +1,36 @@
-//! Output of one outbox that becomes that of another.
+//! Output that becomes that of another outbox: as it is, or as what a layer makes of its bytes.
 
 use std::mem;
 
 use super::Outbox;
 use crate::segment::{FileRegion, Segment};
 
+/// A piece of output whose bytes a layer can read.
+#[derive(Clone, Copy, Debug)]
+pub enum Readable<'a> {
+    Memory(&'a [u8]),
+    File(&'a FileRegion),
+}
+
 impl Outbox {
+    /// Returns what can be read of the output, in its order: up to the first promise, pipe or mapping.
+    /// [`Outbox::advance`] may be given any part of it.
+    pub fn readable(&mut self) -> impl Iterator<Item = Readable<'_>> {
+        self.settle();
+        let queued = self.queue.iter().map(|segment| match segment {
+            Segment::Owned(bytes) => Some(Readable::Memory(bytes)),
+            Segment::Shared(bytes) => Some(Readable::Memory(bytes)),
+            Segment::File(region) => Some(Readable::File(region)),
+            Segment::Pipe(_) | Segment::Mapped(_) | Segment::Deferred(_) => None,
+        });
+        let tail = (!self.tail.is_empty()).then_some(Some(Readable::Memory(&self.tail)));
+        let mut written = self.written;
+        queued.chain(tail).map_while(move |piece| match piece? {
+            Readable::Memory(bytes) => Some(Readable::Memory(&bytes[mem::take(&mut written)..])),
+            file @ Readable::File(_) => Some(file),
+        })
+    }
+
     /// Moves the first bytes of another outbox behind what is queued here: as many as asked for, but not beyond a promise.
     /// A pipe is sent as its file, since a pipe cannot be divided. Returns the number of bytes that have been moved.
     pub fn push_from(&mut self, other: &mut Self, len: u64) -> u64 {

@@ -113,12 +113,17 @@ impl Outbox {
         self.is_waiting() && self.in_flight == 0
     }
 
-    /// `Pending`: the front is an open promise, and `waker` will be woken when it is settled.
+    /// `Pending`: the front is an open promise, and `waker` will be woken when it is settled. `Ready`: nothing waits, or
+    /// what is in front can be sent.
     pub fn poll_reply(&mut self, waker: &Waker) -> Poll<()> {
-        self.settle();
-        match self.queue.front() {
-            Some(Segment::Deferred(reply)) => reply.poll(waker),
-            _ => Poll::Ready(()),
+        loop {
+            self.settle();
+            match self.queue.front() {
+                Some(Segment::Deferred(reply)) if reply.poll(waker).is_pending() => return Poll::Pending,
+                // It has been given between the two.
+                Some(Segment::Deferred(_)) => {}
+                _ => return Poll::Ready(()),
+            }
         }
     }
 }

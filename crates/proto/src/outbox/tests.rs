@@ -114,20 +114,38 @@ fn input_is_held_until_a_promise_is_settled() {
     assert!(out.front().is_none() && out.is_full() && out.is_broken(), "nothing follows a broken promise");
 }
 
-/// An answer that comes at the last moment may be mapped, too.
+/// A layer reads memory and files in their order, as far as nothing comes first that cannot be read, and may stop anywhere.
 #[test]
-fn pieces_before_a_mapping_are_counted() {
+fn readable_output_ends_at_what_cannot_be_read() {
     let mut out = Outbox::default();
-    assert!(matches!(out.front_to_read(), (None, usize::MAX)));
-    out.inline().push(1);
-    out.push_uncopied(&Bytes::from_static(b"2"));
+    let text = |out: &mut Outbox| {
+        let piece = |piece: Readable<'_>| match piece {
+            Readable::Memory(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Readable::File(region) => format!("{}+{}", region.offset, region.len),
+        };
+        out.readable().map(piece).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(text(&mut out), "");
+    out.inline().extend_from_slice(b"head");
+    out.push_file(file(10));
+    out.push_uncopied(&Bytes::from_static(b"shared"));
+    out.inline().extend_from_slice(b"tail");
+    out.advance(1);
+    assert_eq!(text(&mut out), "ead 7+10 shared tail");
+    out.advance(3 + 4);
+    assert_eq!(text(&mut out), "11+6 shared tail");
+    out.advance(6 + 1);
+    assert_eq!(text(&mut out), "hared tail", "across a file");
     let (promise, mut answer) = (out.defer(), Outbox::default());
-    assert!(matches!(out.front_to_read(), (Some(NextWrite::Memory(_, 2)), usize::MAX)));
-    answer.push_mapped(mapped(b"3"));
+    out.inline().extend_from_slice(b"end");
+    assert_eq!(text(&mut out), "hared tail");
+    answer.push_mapped(mapped(b"mapped"));
     promise.fulfil(answer);
-    assert!(matches!(out.front_to_read(), (Some(NextWrite::Memory(_, 3)), 2)));
-    out.advance(2);
-    assert!(matches!(out.front_to_read(), (Some(NextWrite::Memory(_, 1)), 0)));
+    assert_eq!(text(&mut out), "hared tail");
+    out.advance(5 + 4);
+    assert_eq!(text(&mut out), "");
+    out.advance(6);
+    assert_eq!(text(&mut out), "end");
 }
 
 /// A mapping that is half sent goes on as a file where it stopped, and nothing else changes.

@@ -1,6 +1,6 @@
 //! HTTP/2 with prior knowledge.
 
-use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{fs, net::SocketAddr};
 
 use anyhow::{Context, ensure};
 use sys::listen::Address;
@@ -10,11 +10,9 @@ use testkit::{
         Client, ClientSetting, ErrorCode, data, frame, get, greeting, greeting_with, headers, ping, request, reset,
         settings, window_update,
     },
-    installed_program, run_to_end,
-    tls::Certificates,
 };
 
-use super::{CONCURRENCY, EXE, command, expect_status, on_every_driver, serve, write};
+use super::{CONCURRENCY, expect_status, on_every_driver, serve, write};
 
 /// Length of a file that fits into no buffer between a server and its client.
 const LARGE: usize = 3 << 20;
@@ -36,90 +34,13 @@ fn large() -> Vec<u8> {
     (0..LARGE).map(|at| (at % 251) as u8 ^ (at >> 12) as u8).collect()
 }
 
-fn address(server: &Server) -> anyhow::Result<SocketAddr> {
+pub(super) fn address(server: &Server) -> anyhow::Result<SocketAddr> {
     let Address::Tcp(address) = server.address() else { anyhow::bail!("not TCP") };
     Ok(*address)
 }
 
 fn connect(server: &Server) -> anyhow::Result<Client> {
     Client::connect(address(server)?)
-}
-
-/// Runs a client to its successful end. Returns its output.
-fn run(program: &Path, args: &[&str]) -> anyhow::Result<String> {
-    let mut command = Command::new(program);
-    command.args(args);
-    let finished = run_to_end(command)?;
-    ensure!(finished.code() == Some(0), "{} {args:?}: {finished:?}", program.display());
-    Ok(finished.stdout)
-}
-
-#[test]
-fn h2spec_finds_no_fault() {
-    let Some(h2spec) = installed_program("h2spec").unwrap() else { return };
-    on_every_driver(tree().path(), &[], |server| {
-        let address = address(server)?;
-        let port = address.port().to_string();
-        let said = run(&h2spec, &["-h", &address.ip().to_string(), "-p", &port, "--timeout", "10"])?;
-        ensure!(said.contains("145 tests, 145 passed, 0 skipped, 0 failed"), "{said}");
-        Ok(())
-    });
-}
-
-/// The same over TLS, where HTTP/2 is agreed by ALPN, on addresses without a plain one beside them.
-#[test]
-fn h2spec_finds_no_fault_over_tls() {
-    let (h2spec, curl) = (installed_program("h2spec").unwrap(), installed_program("curl").unwrap());
-    let (tree, certificates) = (tree(), Certificates::new().unwrap());
-    check_each(DriverKind::ALL, CONCURRENCY, |&driver| {
-        let mut command = Command::new(EXE);
-        command.args(["--driver", driver.name(), "--threads", "1"]).args(certificates.flags("server")).arg(tree.path());
-        let mut server = Server::start_command(command, 1)?;
-        let port = address(&server)?.port().to_string();
-        if let Some(h2spec) = &h2spec {
-            let said = run(h2spec, &["-h", "127.0.0.1", "-p", &port, "-t", "-k", "--timeout", "10"])?;
-            ensure!(said.contains("145 tests, 145 passed, 0 skipped, 0 failed"), "{driver}: {said}");
-        }
-        if let Some(curl) = &curl {
-            let url = format!("https://127.0.0.1:{port}/large.bin");
-            let format = "%{http_version} %{http_code} %{size_download}";
-            let said = run(curl, &["-q", "-sSk", "--noproxy", "*", "-o", "/dev/null", "-w", format, &url])?;
-            ensure!(said == format!("2 200 {LARGE}"), "{driver}: {said}");
-        }
-        server.drain().with_context(|| driver.name())
-    });
-}
-
-#[test]
-fn curl_and_h2load_are_served() {
-    let curl = installed_program("curl").unwrap();
-    let h2load = installed_program("h2load").unwrap();
-    let tree = tree();
-    let file = tree.path().join("small.txt").display().to_string();
-    on_every_driver(tree.path(), &[], |server| {
-        let url = |path: &str| format!("http://{}{path}", server.address());
-        if let Some(curl) = &curl {
-            let curl = |args: &[&str]| {
-                run(
-                    curl,
-                    &[&["-q", "-sS", "--noproxy", "*", "--max-time", "30", "--http2-prior-knowledge"], args].concat(),
-                )
-            };
-            for (path, status) in [("/small.txt", "[2 200]"), ("/missing.txt", "[2 404]")] {
-                let said = curl(&["-w", "[%{http_version} %{http_code}]", "-o", "/dev/null", &url(path)])?;
-                ensure!(said == status, "{said}");
-            }
-            ensure!(curl(&["-r", "0-1", "-w", " %{http_code}", &url("/small.txt")])? == "sm 206");
-            ensure!(curl(&["-w", "%{size_download}", "-o", "/dev/null", &url("/large.bin")])? == LARGE.to_string());
-            let said = curl(&["-T", &file, "-o", "/dev/null", "-w", "%{http_code}", &url("/small.txt")])?;
-            ensure!(said == "405", "{said}");
-        }
-        if let Some(h2load) = &h2load {
-            let said = run(h2load, &["-n", "600", "-c", "3", "-m", "32", &url("/small.txt"), &url("/index.html")])?;
-            ensure!(said.contains("600 succeeded") && said.contains("600 2xx"), "{said}");
-        }
-        Ok(())
-    });
 }
 
 /// Large and small files share a connection; each arrives whole, and HTTP/1 is still spoken beside it.
@@ -313,73 +234,6 @@ fn http2_can_be_turned_off() {
         let refused = client.read_until(|_| false);
         ensure!(refused.is_err() || client.received.settings.is_empty(), "{:?}", client.received);
         expect_status(server, "/small.txt", 200)
-    });
-}
-
-/// A program that runs holds up none of the other streams, whether they ask before or after it, and is answered in the end.
-#[test]
-fn a_stream_that_waits_holds_up_no_other() {
-    let tree = tempfile::tempdir().unwrap();
-    write(tree.path(), "www/small.txt", "small").unwrap();
-    let program = "#!/bin/sh\nwhile [ ! -e \"$QUERY_STRING\" ]; do sleep 0.01; done\n\
-        printf 'Content-Type: text/plain\\n\\n'; printf '%s ' $SERVER_PROTOCOL; cat\n";
-    write(tree.path(), "programs/wait", program).unwrap();
-    fs::set_permissions(tree.path().join("programs/wait"), PermissionsExt::from_mode(0o755)).unwrap();
-    let programs = tree.path().join("programs").display().to_string();
-    check_each(DriverKind::ALL, CONCURRENCY, |&driver| {
-        let gate = tree.path().join(format!("{driver}.gate"));
-        let wait = format!("/cgi-bin/wait?{}", gate.display());
-        serve(driver, &tree.path().join("www"), &["--cgi-dir", &programs], |server: &Server| {
-            let mut client = connect(server)?;
-            client.send(&[request(1, "POST", &wait, &[], false), data(1, b"by ", false)].concat())?;
-            client.send(&[data(1, b"post", true), get(3, &wait), get(5, "/small.txt")].concat())?;
-            ensure!(client.response(5)?.body == b"small");
-            for stream in [7, 9] {
-                client.send(&get(stream, "/small.txt"))?;
-                ensure!(client.response(stream)?.body == b"small");
-            }
-            client.send(&[get(11, &wait), reset(11)].concat())?;
-            ensure!(client.received.responses.len() == 3, "{:?}", client.received);
-            fs::write(&gate, "")?;
-            ensure!(client.response(1)?.body == b"HTTP/2.0 by post", "{:?}", client.received);
-            ensure!(client.response(3)?.body == b"HTTP/2.0 ", "{:?}", client.received);
-            Ok(())
-        })
-    });
-}
-
-/// A client that has been told of the drain gets what it has asked for, however slowly it takes it, and can ask for nothing more
-/// once it has heard.
-#[test]
-fn a_drain_completes_transfers() {
-    let tree = tree();
-    check_each(DriverKind::ALL, CONCURRENCY, |&driver| {
-        let mut server = Server::start_command(command(driver, tree.path(), &[]), 1)?;
-        let mut client = Client::connect_with(address(&server)?, &greeting_with(&[]))?;
-        client.send(&[get(1, "/large.bin"), get(3, "/small.txt")].concat())?;
-        client.read_until(|got| got.data.iter().map(|(_, length)| length).sum::<usize>() == 65_535)?;
-        server.terminate()?;
-        client.read_until(|got| got.pings.len() == 1)?;
-        ensure!(client.received.goaways == [(i32::MAX as u32, 0)], "{driver}: {:?}", client.received.goaways);
-        // It has not heard yet when it sends this.
-        client.send(&get(5, "/missing"))?;
-        client.send(&frame(6, 1, 0, &client.received.pings[0].clone()))?;
-        client.read_until(|got| got.goaways.len() == 2)?;
-        ensure!(client.received.goaways[1] == (5, 0), "{driver}: {:?}", client.received.goaways);
-        client.send(&get(7, "/small.txt"))?;
-        while client.received.response(1)?.body.len() < LARGE {
-            let before = client.received.response(1)?.body.len();
-            client.send(&[window_update(0, 500_000), window_update(1, 500_000)].concat())?;
-            client.read_until(|got| got.responses[&1].body.len() >= LARGE.min(before + 500_000))?;
-        }
-        client.read_until(|_| false)?;
-        ensure!(client.received.response(1)?.body == large() && client.is_closed, "{driver}");
-        ensure!(
-            client.received.response(5)?.status() == 404 && !client.received.responses.contains_key(&7),
-            "{driver}"
-        );
-        ensure!(server.wait()?.success(), "{driver}");
-        Ok(())
     });
 }
 

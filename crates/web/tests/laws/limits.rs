@@ -1,6 +1,7 @@
 //! Limits of each client, and proxies that speak for clients.
 
 use anyhow::{Context, ensure};
+use sys::listen::Address;
 use testkit::{
     Client, DriverKind, Server, eventually,
     http::{Http, get, get_and_close},
@@ -8,16 +9,16 @@ use testkit::{
 
 use super::{CONCURRENCY, command, field, on_every_driver, write};
 
-const V1: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n";
+pub(super) const V1: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n";
 
-fn tree() -> tempfile::TempDir {
+pub(super) fn tree() -> tempfile::TempDir {
     let tree = tempfile::tempdir().unwrap();
     write(tree.path(), "a.txt", "a").unwrap();
     tree
 }
 
 /// Returns a header of version 2 from this IPv6 client, with an extension.
-fn v2(client: u8) -> Vec<u8> {
+pub(super) fn v2(client: u8) -> Vec<u8> {
     let mut client_address = [0x20, 1, 0xd, 0xb8, 0, 0, 0, client, 0, 0, 0, 0, 0, 0, 0, 1].to_vec();
     let server_address = client_address.clone();
     client_address.extend(server_address);
@@ -37,7 +38,7 @@ fn on_every_driver_noisily(args: &[&str], law: impl Fn(&Server, DriverKind) -> a
     });
 }
 
-fn connect(server: &Server, header: &[u8]) -> anyhow::Result<Http> {
+pub(super) fn connect(server: &Server, header: &[u8]) -> anyhow::Result<Http> {
     let mut client = Client::connect(server.address())?;
     client.send(header)?;
     Http::from_client(client)
@@ -177,6 +178,50 @@ fn the_access_log_names_the_client_of_a_proxy() {
         server.drain()?;
         let text = std::fs::read_to_string(&log)?;
         ensure!(text.starts_with("192.0.2.1 - - [") && text.lines().count() == 1, "{driver}: {text}");
+        Ok(())
+    });
+}
+
+#[test]
+fn refusals_are_counted_in_the_metrics() {
+    let (tree, sockets) = (tree(), tempfile::tempdir().unwrap());
+    testkit::check_each(DriverKind::ALL, CONCURRENCY, |&driver| {
+        let metrics = Address::Unix(sockets.path().join(driver.name()));
+        let [limits, flags] = [
+            ["--max-connections-per-client", "1", "--max-requests-per-client", "2/h"],
+            ["--proxy-protocol", "127.0.0.1", "--metrics", &metrics.to_string()],
+        ];
+        let mut server = Server::start_command(command(driver, tree.path(), &[limits, flags].concat()), 1)?;
+        let scrape = || {
+            let mut scraper = Client::connect(&metrics)?;
+            scraper.send(get_and_close("/metrics").as_bytes())?;
+            let text = String::from_utf8(scraper.read_to_end()?)?;
+            let count = |name: &str| {
+                let line = text.lines().find(|line| !line.starts_with('#') && line.contains(name));
+                line.and_then(|line| line.rsplit(' ').next()).map(str::to_owned).with_context(|| text.clone())
+            };
+            anyhow::Ok([
+                count("_connections_refused_by_client_limit_total ")?,
+                count("_requests_refused_by_client_limit_total ")?,
+                count("_proxy_headers_refused_total ")?,
+            ])
+        };
+        ensure!(scrape()? == ["0"; 3], "{driver}: {:?}", scrape()?);
+        let mut client = connect(&server, V1)?;
+        for status in [200, 200, 429, 429, 429] {
+            ensure!(client.get("/a.txt")?.status == status, "{driver}");
+        }
+        for _ in 0..2 {
+            let mut second = Client::connect(server.address())?;
+            second.send(V1)?;
+            second.read_to_end()?;
+        }
+        let mut nobody = Client::connect(server.address())?;
+        nobody.send(b"GET / HTTP/1.1\r\n\r\n")?;
+        nobody.read_until_disconnect().1.ok();
+        eventually("refusals are counted", || Ok(scrape()? == ["2", "3", "1"]))
+            .with_context(|| format!("{driver}: {:?}", scrape()))?;
+        ensure!(server.stop()?.success(), "{driver}: {}", server.stderr());
         Ok(())
     });
 }

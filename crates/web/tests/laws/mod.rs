@@ -3,8 +3,12 @@
 
 mod content;
 mod http2;
+mod http2_clients;
+mod http2_layers;
 mod limits;
 mod paths;
+mod secured;
+mod smuggling;
 mod state;
 mod usage;
 mod users;

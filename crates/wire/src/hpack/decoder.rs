@@ -76,12 +76,7 @@ impl Decoder {
                 self.table.set_size_max(size);
                 continue;
             } else {
-                let is_indexed = first & 0x40 != 0;
-                self.literal(&mut rest, if is_indexed { 6 } else { 4 })?;
-                visit(Field { name: &self.name, value: &self.value });
-                if is_indexed {
-                    self.table.insert(&self.name, &self.value);
-                }
+                self.literal(first, &mut rest, &mut visit)?;
             }
             may_resize = false;
         }
@@ -99,19 +94,28 @@ impl Decoder {
         self.value = Vec::new();
     }
 
-    /// Reads a literal field into the decoder's buffers.
-    fn literal(&mut self, rest: &mut &[u8], prefix: u32) -> Result<(), HpackError> {
-        let index = integer(rest, prefix)?;
-        let mut name = std::mem::take(&mut self.name);
-        name.clear();
-        let outcome = match index {
-            0 => string(rest, &mut name),
-            _ => self.field(index).map(|(known, _)| name.extend_from_slice(known)),
+    /// Reads a literal field. Its strings are copied only where they are decoded, or kept.
+    fn literal(&mut self, first: u8, rest: &mut &[u8], visit: &mut impl FnMut(Field<'_>)) -> Result<(), HpackError> {
+        let is_indexed = first & 0x40 != 0;
+        let index = integer(rest, if is_indexed { 6 } else { 4 })?;
+        let name = match index.checked_sub(1) {
+            None => string(rest, &mut self.name)?,
+            Some(place) => match STATIC.get(place) {
+                Some(&(name, _)) => name,
+                None => {
+                    let (name, _) = self.table.get(place - STATIC.len()).ok_or(HpackError::Index)?;
+                    self.name.clear();
+                    self.name.extend_from_slice(name);
+                    &self.name
+                }
+            },
         };
-        self.name = name;
-        outcome?;
-        self.value.clear();
-        string(rest, &mut self.value)
+        let value = string(rest, &mut self.value)?;
+        visit(Field { name, value });
+        if is_indexed {
+            self.table.insert(name, value);
+        }
+        Ok(())
     }
 
     /// Returns the field at an index of both tables, the static one first (section 2.3.3).
@@ -146,16 +150,16 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, HpackError> {
     Ok(value)
 }
 
-/// Appends a string literal (section 5.2).
-fn string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
+/// Reads a string literal (section 5.2): from where it lies, unless it has to be decoded into `buffer`.
+fn string<'a, 'input: 'a>(rest: &mut &'input [u8], buffer: &'a mut Vec<u8>) -> Result<&'a [u8], HpackError> {
     let is_huffman = rest.first().is_some_and(|first| first & 0x80 != 0);
     let length = integer(rest, 7)?;
     let (string, behind) = rest.split_at_checked(length).ok_or(HpackError::Truncated)?;
     *rest = behind;
-    if is_huffman {
-        huffman::decode(string, out)?;
-    } else {
-        out.extend_from_slice(string);
+    if !is_huffman {
+        return Ok(string);
     }
-    Ok(())
+    buffer.clear();
+    huffman::decode(string, buffer)?;
+    Ok(buffer)
 }

@@ -2,9 +2,12 @@
 //! data.
 //!
 //! Extensions and trailers are skipped. Anything that two readers could understand differently is malformed: bare line
-//! feeds, sizes with signs or prefixes, text behind a size without a semicolon, control characters.
+//! feeds, sizes with signs or prefixes, text behind a size without a semicolon, trailers that are no fields, such as a
+//! request, control characters.
 
 use thiserror::Error;
+
+use super::byte_set::IN_TOKEN;
 
 /// Most bytes of the extension of one chunk, and of all trailers together.
 const ASIDE_BYTES_MAX: usize = 8 << 10;
@@ -47,7 +50,8 @@ enum State {
     DataReturn,
     DataLineFeed,
     TrailerStart,
-    Trailer,
+    TrailerName,
+    TrailerValue,
     TrailerLineFeed,
     LastLineFeed,
 }
@@ -128,10 +132,14 @@ impl Chunked {
             (State::DataLineFeed, b'\n') => State::default(),
             (State::TrailerStart, b'\r') => State::LastLineFeed,
             (State::TrailerLineFeed, b'\n') => State::TrailerStart,
-            (State::Trailer, b'\r') => State::TrailerLineFeed,
+            (State::TrailerValue, b'\r') => State::TrailerLineFeed,
             (State::LastLineFeed, b'\n') => return Ok(true),
             (state @ State::Extension { .. }, byte) if is_text(byte) => self.aside(state)?,
-            (State::TrailerStart | State::Trailer, byte) if is_text(byte) => self.aside(State::Trailer)?,
+            (State::TrailerStart | State::TrailerName, byte) if IN_TOKEN[usize::from(byte)] => {
+                self.aside(State::TrailerName)?
+            }
+            (State::TrailerName, b':') => self.aside(State::TrailerValue)?,
+            (State::TrailerValue, byte) if is_text(byte) => self.aside(State::TrailerValue)?,
             _ => return Err(Malformed),
         };
         Ok(false)
@@ -189,6 +197,12 @@ mod tests {
             "4\r\nWiki\n0\r\n\r\n",
             "0\r\nA: b\n\r\n",
             "0\r\n\n",
+            "0\r\nGET / HTTP/1.1\r\n",
+            "0\r\nA\r\n",
+            "0\r\n: b\r\n",
+            "0\r\nA : b\r\n",
+            "0\r\n A: b\r\n",
+            "0\r\nA: b\r\n c\r\n",
             "0000000000000004\r\nWiki\r\n",
             "ffffffffffffffff\r\n",
         ] {
@@ -201,9 +215,10 @@ mod tests {
 
     #[test]
     fn extensions_and_trailers_are_limited() {
-        for beginning in ["4;", "4 ", "0\r\n"] {
+        for beginning in ["4;", "4 ", "0\r\n", "0\r\ny:"] {
             let filler = if beginning == "4 " { " " } else { "y" };
-            let fits = format!("{beginning}{}", filler.repeat(ASIDE_BYTES_MAX));
+            let is_begun = usize::from(beginning.ends_with(':')) * 2;
+            let fits = format!("{beginning}{}", filler.repeat(ASIDE_BYTES_MAX - is_begun));
             assert_eq!(read([fits.as_bytes()]), Ok((vec![], None)));
             assert_eq!(read([fits.as_bytes(), filler.as_bytes()]), Err(Malformed));
         }

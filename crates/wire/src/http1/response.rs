@@ -176,9 +176,10 @@ impl PreparedResponse {
         &self.bytes[self.head_len..]
     }
 
-    /// Returns the bytes of memory held.
+    /// Returns the bytes of memory held, those of the block that a client of HTTP/2 may ask for among them: it is never
+    /// longer than the head, and made when they have been counted.
     pub fn heap_bytes(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.head_len
     }
 
     /// Length of the head without a `Connection` field, in bytes.

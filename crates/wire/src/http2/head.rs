@@ -5,6 +5,9 @@ use crate::hpack::{self, Field};
 /// Bytes that a field counts beside its name and value (section 6.5.2).
 const FIELD_OVERHEAD: usize = 32;
 
+/// More than what the form of HTTP/1 has beside the names and values.
+const LINES_MAX: usize = 128;
+
 /// Fields that are about one connection, and have no meaning here (section 8.2.2).
 const OF_CONNECTIONS: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
@@ -39,12 +42,13 @@ pub struct RequestHead {
 impl RequestHead {
     /// Forgets the last request.
     pub(super) fn clear(&mut self) {
-        let Self { method, target, fields, authority, cookies, .. } = std::mem::take(self);
-        let emptied = [method, target, fields, authority, cookies].map(|mut buffer| {
-            buffer.clear();
-            buffer
-        });
-        [self.method, self.target, self.fields, self.authority, self.cookies] = emptied;
+        let Self { method, target, fields, authority, cookies, .. } = self;
+        [method, target, fields, authority, cookies].into_iter().for_each(Vec::clear);
+        self.content_length = None;
+        self.bytes = 0;
+        self.is_too_large = false;
+        self.is_malformed = false;
+        (self.has_scheme, self.has_path, self.has_host, self.has_fields) = (false, false, false, false);
     }
 
     /// Adds a field. What breaks a rule is remembered until [`RequestHead::finish`].
@@ -74,7 +78,7 @@ impl RequestHead {
                 self.has_path = true;
                 is_first
                     && replace_empty(&mut self.target, value)
-                    && !value.iter().any(|&byte| byte <= b' ' || byte == 0x7f)
+                    && !has_any(value, |byte| byte <= b' ' || byte == 0x7f)
             }
             b":authority" => replace_empty(&mut self.authority, value) && is_value(value),
             b":scheme" => !std::mem::replace(&mut self.has_scheme, true) && !value.is_empty(),
@@ -147,6 +151,7 @@ impl RequestHead {
     /// Appends the head in the form of HTTP/1, in which the rest of a server reads it, with HTTP/2.0 as its version. A body of
     /// unknown length is said to be chunked where `is_chunked` says so.
     pub fn push_http1(&self, is_chunked: bool, out: &mut Vec<u8>) {
+        out.reserve(self.bytes + LINES_MAX);
         for part in
             [&self.method[..], b" ", &self.target, b" HTTP/2.0\r\nhost: ", &self.authority, b"\r\n", &self.fields]
         {
@@ -208,7 +213,12 @@ fn is_name(name: &[u8]) -> bool {
 /// True for values without line ends and NUL, and without blanks around them (section 8.2.1).
 fn is_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    !value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) && !is_blank(value.first()) && !is_blank(value.last())
+    !has_any(value, |byte| matches!(byte, 0 | b'\r' | b'\n')) && !is_blank(value.first()) && !is_blank(value.last())
+}
+
+/// Looks at every byte, which compilers make instructions for many at a time of.
+fn has_any(value: &[u8], is_one: impl Fn(u8) -> bool) -> bool {
+    value.iter().fold(false, |found, &byte| found | is_one(byte))
 }
 
 fn parse_length(value: &[u8]) -> Option<u64> {

@@ -49,7 +49,18 @@ impl Streams {
     }
 
     fn position(&self, number: u32) -> Result<usize, usize> {
-        self.open.binary_search_by_key(&number, |stream| stream.number)
+        match self.open.last() {
+            // Mostly it is the newest, or one that is about to be opened.
+            Some(newest) if newest.number <= number => {
+                if newest.number == number {
+                    Ok(self.open.len() - 1)
+                } else {
+                    Err(self.open.len())
+                }
+            }
+            Some(_) => self.open.binary_search_by_key(&number, |stream| stream.number),
+            None => Err(0),
+        }
     }
 
     pub(super) fn get(&self, number: u32) -> Option<&Stream> {

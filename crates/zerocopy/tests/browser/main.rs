@@ -1,6 +1,10 @@
 //! The web page of the cache in a browser, with its server.
 
 #[cfg(test)]
+#[path = "../../../web/tests/browser/mod.rs"]
+mod site;
+
+#[cfg(test)]
 mod tests {
     use std::{
         fs,
@@ -19,12 +23,13 @@ mod tests {
     use wire::http1::coding::Coding;
 
     const DESKTOP: Screen = Screen { width: 1280, is_phone: false, is_dark: false };
+    pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_zerocopy");
     const MARKUP: &str = "<img src=x onerror=alert(1)>.txt";
     const LEFT: char = '\u{e012}';
     const TAB: char = '\u{e004}';
 
     /// Browsers are large: one at a time.
-    static ALONE: Mutex<()> = Mutex::new(());
+    pub(crate) static ALONE: Mutex<()> = Mutex::new(());
 
     struct World {
         browser: Browser,
@@ -103,7 +108,7 @@ mod tests {
     fn serve(site: &Path, address: &str, flags: &[&str]) -> Result<Server> {
         let site = site.to_str().context("a path of letters")?;
         let usual = ["--listen", address, "--threads", "1", "--idle-evict", "1h", site];
-        Server::start(Path::new(env!("CARGO_BIN_EXE_zerocopy")), [&usual[..], flags].concat())
+        Server::start(Path::new(EXE), [&usual[..], flags].concat())
     }
 
     #[test]

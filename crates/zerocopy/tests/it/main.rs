@@ -20,6 +20,8 @@ mod laws;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod proxies;
+#[cfg(test)]
 mod setup;
 #[cfg(test)]
 mod statistics;

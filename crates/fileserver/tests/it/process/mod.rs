@@ -3,6 +3,7 @@
 mod change;
 mod import;
 mod lifecycle;
+mod proxies;
 mod requests;
 mod setup;
 mod transfers;

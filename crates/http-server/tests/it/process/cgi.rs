@@ -13,6 +13,7 @@ use testkit::{DriverKind, Server, eventually, http::Response};
 use crate::process::setup::{EVENT_LOOPS, Http, PLAIN, Setup};
 
 mod clients;
+mod daemons;
 
 /// Tree with a document root, `www`, and beside it a directory of programs, `programs`.
 struct Tree(TempDir);
@@ -230,7 +231,6 @@ fn a_program_that_misbehaves_costs_only_its_own_request() {
         ("deaf", "exec 0<&-; echo 'Content-Type: a/b'; echo; echo fine"),
         ("half-crash", "echo 'Content-Type: a/b'; echo; echo fine; kill -9 $$"),
         ("daemon", "sleep 1000 & echo 'Content-Type: a/b'; echo; echo fine"),
-        ("session", "setsid sleep 3 & echo 'Content-Type: a/b'; echo; echo fine"),
     ] {
         tree.script(name, lines);
     }
@@ -250,7 +250,6 @@ fn a_program_that_misbehaves_costs_only_its_own_request() {
             ("deaf", 200),
             ("half-crash", 200),
             ("daemon", 200),
-            ("session", 200),
         ] {
             let mut client = Http::connect(server.address())?;
             let head = format!("POST /cgi-bin/{name} HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", body.len());

@@ -3,7 +3,7 @@
 use rustix::fd::OwnedFd;
 
 use super::{dialer::DialState, kernel::Link, pipeline::Pipeline};
-use crate::protocol::ClientProtocol;
+use crate::{clock::Nanos, protocol::ClientProtocol};
 
 /// State of a slot, in parts that belong to one part of the worker each.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(super) struct Connection<P: ClientProtocol> {
     pub(super) decoder: P::Conn,
     /// The protocol's greeting has been answered, or there is none.
     pub(super) is_greeted: bool,
+    /// Time since when the server has allowed no request, as far as deadlines have been looked at.
+    pub(super) refused_since: Option<Nanos>,
     /// The slot is among those that the issuer chooses from (open loop).
     pub(super) is_listed: bool,
 }
@@ -29,6 +31,7 @@ impl<P: ClientProtocol> Connection<P> {
             pipeline: Pipeline::new(batches, reps),
             decoder,
             is_greeted: false,
+            refused_since: None,
             is_listed: false,
         }
     }
@@ -45,6 +48,7 @@ impl<P: ClientProtocol> Connection<P> {
     pub(super) fn clear(&mut self, decoder: P::Conn) -> Option<OwnedFd> {
         self.decoder = decoder;
         self.is_greeted = false;
+        self.refused_since = None;
         self.pipeline.take_partial();
         self.link.close()
     }

@@ -81,6 +81,9 @@ impl<P: ClientProtocol> Worker<'_, P> {
     /// Looks for replies that have taken too long. Where no request on a connection can still be answered in time, another is
     /// opened; otherwise the late ones are given up alone.
     pub(super) fn check_streams(&mut self, slot: usize, now: Nanos) {
+        if self.is_refused(slot, now) {
+            return self.connect_failed(slot, ErrorClass::Timeout, now);
+        }
         let (total, first_byte) = (self.timeout, self.first_byte_timeout);
         let connection = &self.connections[slot];
         let late = |pending: &Pending<P::Request>| {
@@ -106,6 +109,14 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
         self.refill(slot, now);
         self.issuer.list_if_room(&mut self.connections[slot], slot);
+    }
+
+    /// Returns true if the server has allowed no request on a connection for as long as a reply may take.
+    fn is_refused(&mut self, slot: usize, now: Nanos) -> bool {
+        let connection = &mut self.connections[slot];
+        let is_refused = connection.pipeline.is_idle() && P::room(&connection.decoder) == 0;
+        connection.refused_since = is_refused.then(|| connection.refused_since.unwrap_or(now));
+        connection.refused_since.is_some_and(|since| now.saturating_sub(since) >= self.timeout)
     }
 }
 
