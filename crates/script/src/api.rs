@@ -168,7 +168,8 @@ fn call(lua: &Lua, run: &Run, args: &MultiValue, raises: bool) -> mlua::Result<V
     ends.clear();
     reply.clear();
     match collect(args, arguments, ends) {
-        Some(refusal) => reply.extend_from_slice(&[b"-", refusal.as_bytes(), b"\r\n"].concat()),
+        Some(refusal) if raises => return Err(failure::reply(refusal)),
+        Some(refusal) => return Ok(Value::Table(failure::reply_table(lua, refusal.as_bytes())?)),
         None => {
             let mut begin = 0;
             let slices: smallvec::SmallVec<[&[u8]; 8]> =
@@ -240,7 +241,11 @@ fn single_field(lua: &Lua, args: &MultiValue, is_error: bool) -> mlua::Result<Ta
         return Ok(table);
     }
     let text = text.as_bytes();
-    let text = text.strip_prefix(b"-").unwrap_or(&text).trim_ascii_end();
+    // It is a C string there.
+    let text = text.split(|&byte| byte == 0).next().unwrap_or(&text);
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let text = text.strip_suffix(b"\r").unwrap_or(text);
     // The first word is the code of the error, unless it is all there is.
     match text.contains(&b' ') {
         true => failure::reply_table(lua, text),

@@ -39,7 +39,13 @@ pub(crate) fn to_lua(lua: &Lua, rest: &mut &[u8]) -> mlua::Result<Value> {
             None => Value::Boolean(false),
         },
         b'+' => field(lua, "ok", Value::String(lua.create_string(text)?))?,
-        b'-' => field(lua, "err", Value::String(lua.create_string(text)?))?,
+        b'-' => {
+            let error = lua.create_table()?;
+            error.raw_set("err", lua.create_string(text)?)?;
+            // The error has been counted.
+            error.raw_set("ignore_error_stats_update", true)?;
+            Value::Table(error)
+        }
         b'*' | b'>' => match len() {
             Some(len) => array(lua, len, rest)?,
             None => Value::Boolean(false),
