@@ -95,6 +95,7 @@ pub fn summarize<P>(run: RunDescription, measured: &Measured<P>, server: Option<
         lag_us: Latency::if_recorded(&tally.lag).filter(|_| is_open),
         backlog: Backlog::if_recorded(&tally.backlog),
         handshakes: has_tls.then(|| Handshakes::new(&tally.handshake, tally.resumed, duration_s)),
+        tls_sessions: tally.agreed.iter().map(|&agreed| agreed.into()).collect(),
         client_cpu_s: measured.client_cpu.as_secs_f64(),
         client_user_s: Some(measured.client_cpu.saturating_sub(measured.client_system_cpu).as_secs_f64()),
         client_system_s: Some(measured.client_system_cpu.as_secs_f64()),

@@ -43,6 +43,7 @@ fn workload(name: &str, arrivals: Arrivals) -> Workload {
         adds: Vec::new(),
         command: String::new(),
         preload: None,
+        counterpart: None,
     }
 }
 

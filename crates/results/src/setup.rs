@@ -222,6 +222,9 @@ pub struct Workload {
     /// Requests outstanding per connection.
     pub pipeline: u32,
     pub arrivals: Arrivals,
+    /// Workload that asks for the same with less, in the clear or by HTTP/1.1: costs are compared cell by cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counterpart: Option<String>,
     /// Arguments that servers of ours are started with under this workload only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adds: Vec<String>,

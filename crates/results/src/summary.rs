@@ -143,6 +143,9 @@ pub struct Figures {
     pub system_us: Option<f64>,
     /// `cpu_us` over the reference's. `None` without a common block; the reference itself has 1.
     pub cpu_ratio: Option<Ratio>,
+    /// `cpu_us` over the same cell's under the workload's [counterpart](super::Workload::counterpart), where both were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counterpart_ratio: Option<Ratio>,
     pub throughput_rps: Interval,
     pub throughput_ratio: Option<Ratio>,
     pub client_cpu_us: Interval,

@@ -83,6 +83,16 @@ pub enum Arrivals {
     LoadSweep,
 }
 
+/// Kind of TLS handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Handshakes {
+    /// New keys.
+    Full,
+    /// An earlier session goes on.
+    Resumed,
+}
+
 /// A workload: what is asked, by how many connections. Whatever a server says alike of all its workloads stands in
 /// `[defaults]`.
 #[derive(Clone, Debug, Deserialize)]
@@ -129,6 +139,16 @@ pub struct Workload {
     /// True if each request has a connection of its own.
     #[serde(default)]
     pub connection_per_request: bool,
+    /// True if it comes over TLS, with one version, cipher suite and kind of key for all.
+    #[serde(default)]
+    pub tls: bool,
+    /// Kind of TLS handshake that every request needs, where each has a connection of its own.
+    pub handshakes: Option<Handshakes>,
+    /// True if HTTP/2 is spoken, with as many streams on a connection as `pipeline` says; of load kind `http`.
+    #[serde(default)]
+    pub http2: bool,
+    /// Workload that asks for the same in the clear, or by HTTP/1.1: what this one costs more is shown for each cell.
+    pub counterpart: Option<String>,
     /// More arguments of the load generator.
     #[serde(default)]
     pub load_arguments: Vec<String>,
@@ -281,6 +301,18 @@ impl Server {
             }
         }
         let is_known = |name: &str| self.workload(name).is_some();
+        for workload in &self.workloads {
+            let name = &workload.name;
+            if workload.handshakes.is_some() && !(workload.tls && workload.connection_per_request) {
+                return Err(format!("workload {name}: handshakes are of TLS, with a connection per request"));
+            }
+            if workload.http2 && self.load != LoadKind::Http {
+                return Err(format!("workload {name}: http2 is of load kind http"));
+            }
+            if let Some(other) = workload.counterpart.iter().find(|other| !is_known(other)) {
+                return Err(format!("workload {name}: no counterpart `{other}`"));
+            }
+        }
         for name in self.workloads.iter().map(|workload| self.calibration_of(workload)) {
             match self.workload(name) {
                 Some(workload) if workload.arrivals == Arrivals::Closed => {}

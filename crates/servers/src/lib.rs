@@ -13,7 +13,7 @@ mod descriptor;
 use std::sync::LazyLock;
 
 pub use self::descriptor::{
-    Arrivals, Documents, FaultRun, LoadKind, PresetPart, Quotes, QuotesRow, Server, Smoke, Workload,
+    Arrivals, Documents, FaultRun, Handshakes, LoadKind, PresetPart, Quotes, QuotesRow, Server, Smoke, Workload,
 };
 
 /// Descriptor of each server, in the order in which results are shown.

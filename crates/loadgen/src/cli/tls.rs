@@ -1,10 +1,10 @@
-//! `--tls-ca`, `--tls-insecure`, `--tls-resume` and `--tls-server-name`.
+//! `--tls-ca`, `--tls-insecure`, `--tls-resume`, `--tls-server-name`, `--tls-cipher` and `--tls-group`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use loadgen::{
-    engine::{Tls, TlsOptions, Trust},
+    engine::{Tls, TlsError, TlsOptions, Trust},
     http::Target,
 };
 
@@ -25,6 +25,12 @@ pub(super) struct TlsArgs {
     /// TLS: the name to ask for (SNI), which the certificate must have, instead of the target's host
     #[arg(long, value_name = "NAME")]
     tls_server_name: Option<String>,
+    /// TLS: the only cipher suite to offer, TLS_AES_128_GCM_SHA256 for example
+    #[arg(long, value_name = "NAME")]
+    tls_cipher: Option<String>,
+    /// TLS: the only group for the exchange of keys to offer, X25519 for example
+    #[arg(long, value_name = "NAME")]
+    tls_group: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,14 +64,24 @@ impl TlsArgs {
             (None, false) => Trust::System,
         };
         let name = self.tls_server_name.as_deref().unwrap_or(host);
-        Ok(Tls::new(name, &trust, TlsOptions { is_resuming: self.tls_resume != Some(OnOff::Off), is_http2 })?)
+        let options = TlsOptions {
+            is_resuming: self.tls_resume != Some(OnOff::Off),
+            is_http2,
+            cipher: self.tls_cipher.clone(),
+            group: self.tls_group.clone(),
+        };
+        Tls::new(name, &trust, options).map_err(|error| match error {
+            TlsError::UnknownCipher { .. } | TlsError::UnknownGroup { .. } => Failure::usage(error),
+            other => other.into(),
+        })
     }
 
     /// Refuses options that would change nothing.
     fn check_unused(&self, needed: &str) -> Result<Option<Tls>, Failure> {
         let is_used = self.tls_ca.is_some() || self.tls_insecure || self.tls_server_name.is_some();
-        if is_used || self.tls_resume.is_some() {
-            let options = "--tls-ca, --tls-insecure, --tls-resume and --tls-server-name";
+        let is_limited = self.tls_cipher.is_some() || self.tls_group.is_some();
+        if is_used || is_limited || self.tls_resume.is_some() {
+            let options = "--tls-ca, --tls-insecure, --tls-resume, --tls-server-name, --tls-cipher and --tls-group";
             return Err(Failure::Usage(format!("{options} need {needed}")));
         }
         Ok(None)

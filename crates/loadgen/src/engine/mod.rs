@@ -56,7 +56,7 @@ pub use self::{
     steady::WarmUp,
     tally::{LATENCY_NANOS_MAX, Tally},
     timeline::{Interval, Timeline},
-    tls::{Tls, TlsError, TlsOptions, Trust, tls_advice},
+    tls::{Agreed, Tls, TlsError, TlsOptions, Trust, tls_advice},
 };
 use self::{
     steady::Steadiness,

@@ -9,6 +9,8 @@ use crate::{
     error::ErrorClass,
 };
 
+use super::tls::Agreed;
+
 /// Longest latency that is told apart; longer ones are recorded as this.
 pub const LATENCY_NANOS_MAX: Nanos = 60 * SECOND;
 
@@ -31,6 +33,8 @@ pub struct Tally {
     pub bytes_out: u64,
     /// Number of TLS handshakes that resumed an earlier session.
     pub resumed: u64,
+    /// Everything that any handshake of the run ended in, its warm-up included.
+    pub agreed: Vec<Agreed>,
     /// Duration of every TLS handshake, from the connection to its end, in nanoseconds.
     pub handshake: Histogram<u64>,
     /// Latency from the actual sending, in nanoseconds.
@@ -60,6 +64,7 @@ impl Tally {
             bytes_in: 0,
             bytes_out: 0,
             resumed: 0,
+            agreed: Vec::new(),
             handshake: empty_histogram(),
             service: empty_histogram(),
             response: empty_histogram(),
@@ -94,6 +99,13 @@ impl Tally {
         self.errors.iter().sum()
     }
 
+    /// Takes note of what a handshake has ended in.
+    pub(super) fn add_agreed(&mut self, agreed: Agreed) {
+        if !self.agreed.contains(&agreed) {
+            self.agreed.push(agreed);
+        }
+    }
+
     /// Adds another thread's figures.
     pub fn merge(&mut self, other: &Self) {
         self.ok += other.ok;
@@ -107,6 +119,7 @@ impl Tally {
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
         self.resumed += other.resumed;
+        other.agreed.iter().for_each(|&agreed| self.add_agreed(agreed));
         for (sum, part) in [
             (&mut self.handshake, &other.handshake),
             (&mut self.service, &other.service),

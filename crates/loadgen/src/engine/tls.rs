@@ -10,8 +10,8 @@ use std::{
 };
 
 use rustls::{
-    AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind,
-    RootCertStore, SignatureScheme,
+    AlertDescription, CertificateError, CipherSuite, ClientConfig, ClientConnection, DigitallySignedStruct,
+    HandshakeKind, NamedGroup, ProtocolVersion, RootCertStore, SignatureScheme, SupportedProtocolVersion,
     client::{
         Resumption,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -21,7 +21,7 @@ use rustls::{
 };
 
 use self::tickets::Tickets;
-use crate::clock::Nanos;
+use crate::{clock::Nanos, result::TlsSession};
 
 /// Authorities that are trusted to vouch for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,12 +35,16 @@ pub enum Trust {
 }
 
 /// Choices of a client beside whom it trusts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
     /// Later connections resume sessions of earlier ones, where the server gives tickets.
     pub is_resuming: bool,
     /// HTTP/2 is asked for by ALPN, and a connection without it fails.
     pub is_http2: bool,
+    /// Name of the only cipher suite that is offered.
+    pub cipher: Option<String>,
+    /// Name of the only group that is offered for the exchange of keys.
+    pub group: Option<String>,
 }
 
 /// Name of HTTP/2 in ALPN.
@@ -71,6 +75,10 @@ pub enum TlsError {
     NoAuthority(PathBuf),
     #[error("the system has no trusted certificates: name a file with --tls-ca")]
     NoSystemAuthority,
+    #[error("--tls-cipher: `{name}` is none of {known}")]
+    UnknownCipher { name: String, known: String },
+    #[error("--tls-group: `{name}` is none of {known}")]
+    UnknownGroup { name: String, known: String },
     #[error(transparent)]
     Rustls(#[from] rustls::Error),
 }
@@ -82,9 +90,9 @@ impl Tls {
     /// The name is none, or there are no certificates to trust.
     pub fn new(name: &str, trust: &Trust, options: TlsOptions) -> Result<Self, TlsError> {
         let name = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))?;
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(provider(&options)?);
         let builder =
-            ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+            ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(&versions(&provider))?;
         let mut config = match trust {
             Trust::System => builder.with_root_certificates(system_authorities()?).with_no_client_auth(),
             Trust::Authorities(path) => builder.with_root_certificates(authorities(path)?).with_no_client_auth(),
@@ -191,11 +199,74 @@ pub(super) struct Session {
     began: Nanos,
 }
 
+/// Choices that both sides of a connection have agreed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    version: Option<ProtocolVersion>,
+    cipher: Option<CipherSuite>,
+    group: Option<NamedGroup>,
+    is_http2: bool,
+}
+
+impl From<Agreed> for TlsSession {
+    fn from(agreed: Agreed) -> Self {
+        let version = match agreed.version {
+            Some(ProtocolVersion::TLSv1_3) => "1.3",
+            Some(ProtocolVersion::TLSv1_2) => "1.2",
+            _ => "other",
+        };
+        Self {
+            version: version.to_owned(),
+            cipher: agreed.cipher.map_or_else(String::new, cipher_name),
+            group: agreed.group.map(group_name),
+            protocol: agreed.is_http2.then(|| String::from_utf8_lossy(H2).into_owned()),
+        }
+    }
+}
+
+/// Returns the name that a suite has at IANA.
+fn cipher_name(suite: CipherSuite) -> String {
+    format!("{suite:?}").replace("TLS13_", "TLS_")
+}
+
+fn group_name(group: NamedGroup) -> String {
+    format!("{group:?}")
+}
+
+/// Returns what the handshake is made with, and the one suite and group where they were chosen.
+fn provider(options: &TlsOptions) -> Result<CryptoProvider, TlsError> {
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    if let Some(name) = &options.cipher {
+        let known: Vec<String> = provider.cipher_suites.iter().map(|suite| cipher_name(suite.suite())).collect();
+        provider.cipher_suites.retain(|suite| cipher_name(suite.suite()) == *name);
+        if provider.cipher_suites.is_empty() {
+            return Err(TlsError::UnknownCipher { name: name.clone(), known: known.join(", ") });
+        }
+    }
+    if let Some(name) = &options.group {
+        let known: Vec<String> = provider.kx_groups.iter().map(|group| group_name(group.name())).collect();
+        provider.kx_groups.retain(|group| group_name(group.name()) == *name);
+        if provider.kx_groups.is_empty() {
+            return Err(TlsError::UnknownGroup { name: name.clone(), known: known.join(", ") });
+        }
+    }
+    Ok(provider)
+}
+
+/// Returns the versions that have one of the provider's suites: rustls refuses the others.
+fn versions(provider: &CryptoProvider) -> Vec<&'static SupportedProtocolVersion> {
+    let has_suite = |version: &&&SupportedProtocolVersion| {
+        provider.cipher_suites.iter().any(|suite| suite.version().version == version.version)
+    };
+    rustls::DEFAULT_VERSIONS.iter().filter(has_suite).copied().collect()
+}
+
 /// Handshake that has been completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Handshake {
     /// It resumed an earlier session.
     pub(super) is_resumed: bool,
+    pub(super) agreed: Agreed,
     /// Time at which it began, the connection being there.
     pub(super) began: Nanos,
 }
@@ -216,7 +287,13 @@ impl Session {
     /// Returns the handshake, which has been completed.
     pub(super) fn handshake(&self) -> Handshake {
         let is_resumed = self.client.handshake_kind() == Some(HandshakeKind::Resumed);
-        Handshake { is_resumed, began: self.began }
+        let agreed = Agreed {
+            version: self.client.protocol_version(),
+            cipher: self.client.negotiated_cipher_suite().map(|suite| suite.suite()),
+            group: self.client.negotiated_key_exchange_group().map(|group| group.name()),
+            is_http2: self.client.alpn_protocol() == Some(H2),
+        };
+        Handshake { is_resumed, agreed, began: self.began }
     }
 
     /// Returns true if the server has chosen what was asked for by ALPN, if anything was.

@@ -13,7 +13,9 @@ use hdrhistogram::Histogram;
 
 use crate::{
     histogram::{decode, encode},
-    result::{Backlog, BodySeen, Handshakes, Latency, NamedResult, RunResult, Saturation, ServerUsage, Step},
+    result::{
+        Backlog, BodySeen, Handshakes, Latency, NamedResult, RunResult, Saturation, ServerUsage, Step, TlsSession,
+    },
 };
 
 /// Order of the merged runs in time.
@@ -119,6 +121,7 @@ pub fn merge(parts: &[NamedResult], order: Order) -> Result<Merged, MergeError> 
         backlog: waiting.as_ref().and_then(Backlog::if_recorded),
         first_byte_us: first_byte.as_ref().and_then(Latency::if_recorded),
         handshakes: handshakes(parts, handshake.as_ref(), duration_s),
+        tls_sessions: TlsSession::distinct(results().flat_map(|result| result.tls_sessions.clone())),
         client_cpu_s: results().map(|result| result.client_cpu_s).sum(),
         client_user_s: results().map(|result| result.client_user_s).sum(),
         client_system_s: results().map(|result| result.client_system_s).sum(),

@@ -55,6 +55,9 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     row(out, "received", &mebibytes_per_second(result.bytes_in, result.duration_s), "MiB/s")?;
     row(out, "sent", &mebibytes_per_second(result.bytes_out, result.duration_s), "MiB/s")?;
     write_handshakes(out, result)?;
+    for session in &result.tls_sessions {
+        row(out, "", "", &session.to_string())?;
+    }
     write_bodies(out, result)?;
     writeln!(out)?;
     write_latencies(out, result)?;

@@ -6,6 +6,7 @@ mod latency;
 #[cfg(test)]
 pub(crate) mod samples;
 mod settings;
+mod tls;
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -13,7 +14,6 @@ use std::{
     num::NonZeroU64,
 };
 
-use hdrhistogram::Histogram;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 pub use self::{
     latency::{Backlog, Latency},
     settings::Settings,
+    tls::{Handshakes, TlsSession},
 };
 use crate::{error::ErrorClass, instructions::CountedModes};
 
@@ -103,6 +104,10 @@ pub struct RunResult {
     /// TLS handshakes completed in the window; null without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshakes: Option<Handshakes>,
+    /// Versions, ciphers and protocols that the TLS handshakes of the run ended in, each once, those of the warm-up included; absent
+    /// without TLS.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tls_sessions: Vec<TlsSession>,
     /// CPU seconds of the generator's threads in the window.
     pub client_cpu_s: f64,
     /// Part of client_cpu_s outside of the kernel, as the kernel's sampling divides it.
@@ -220,31 +225,6 @@ impl RunResult {
         }
         let asked = self.config.get("connections").and_then(Value::as_u64)?;
         self.connections_opened.filter(|&opened| opened < asked).map(|opened| (asked, opened))
-    }
-}
-
-/// TLS handshakes.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
-#[schemars(transform = never_negative)]
-pub struct Handshakes {
-    /// Number of those that made new keys.
-    pub full: u64,
-    /// Number of those that resumed an earlier session.
-    pub resumed: u64,
-    /// Handshakes of both kinds per second.
-    pub rate: f64,
-    /// Time from the connection to the end of the handshake, of both kinds; null if there was none.
-    pub latency_us: Option<Latency>,
-}
-
-impl Handshakes {
-    /// Makes the figures of so many seconds: `resumed` of the handshakes in the histogram of nanoseconds.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "counts of one run fit a double")]
-    pub fn new(latency: &Histogram<u64>, resumed: u64, seconds: f64) -> Self {
-        let count = latency.len();
-        let rate = if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
-        Self { full: count.saturating_sub(resumed), resumed, rate, latency_us: Latency::if_recorded(latency) }
     }
 }
 

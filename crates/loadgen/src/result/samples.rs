@@ -33,6 +33,7 @@ pub(crate) fn nothing() -> RunResult {
         backlog: None,
         first_byte_us: None,
         handshakes: None,
+        tls_sessions: Vec::new(),
         handshake_histogram: None,
         client_cpu_s: 0.5,
         client_user_s: Some(0.1),

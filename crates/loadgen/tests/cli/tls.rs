@@ -251,6 +251,29 @@ fn sessions_are_resumed_unless_that_is_turned_off() {
 }
 
 #[test]
+fn the_result_says_what_the_handshakes_ended_in() {
+    let server = TlsServer::http(Manner::Good);
+    for cipher in ["TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]
+    {
+        for group in ["X25519", "secp256r1"] {
+            let options = ["--tls-ca", server.authority(), "--tls-cipher", cipher, "--tls-group", group];
+            let run = Run::http(&server.url(), &[&["-c", "2", "-n", "10"], &options[..]].concat());
+            run.assert_errors(&[]);
+            let [session] = &run.result.tls_sessions[..] else { panic!("{:?}", run.result.tls_sessions) };
+            let version = if cipher.contains("ECDHE") { "1.2" } else { "1.3" };
+            assert_eq!((session.version.as_str(), session.cipher.as_str()), (version, cipher));
+            assert_eq!((session.group.as_deref(), session.protocol.as_deref()), (Some(group), None));
+        }
+    }
+    for unknown in [["--tls-cipher", "RC4"], ["--tls-group", "x25519"]] {
+        let output = loadgen(&[&["http", "-n", "1", "--tls-insecure", &server.url()], &unknown[..]].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+        assert!(stderr.contains(unknown[0]) && stderr.contains("is none of"), "{stderr}");
+    }
+}
+
+#[test]
 fn http2_is_not_taken_for_granted() {
     let server = TlsServer::http(Manner::Good);
     let output = loadgen(&["http", "--http2", "-n", "1", "--tls-ca", server.authority(), &server.url()]);

@@ -127,6 +127,17 @@ impl<'a> Analysis<'a> {
         self.bootstrap.ratio(&logs, floor)
     }
 
+    /// Cost of a cell over its own under the workload that asks for the same with less.
+    fn counterpart_ratio(&self, cell: &Cell, workload: &Workload) -> Option<Ratio> {
+        let counterpart = workload.counterpart.as_deref()?;
+        let less = self.by_block(&cell.id, counterpart, cpu_us);
+        let more = self.by_block(&cell.id, &workload.name, cpu_us);
+        let logs: Vec<f64> =
+            more.into_iter().filter_map(|(block, value)| Some((value / less.get(&block)?).ln())).collect();
+        let floor = self.floor(&workload.name).0.max(self.floor(counterpart).0);
+        self.bootstrap.ratio(&logs, floor)
+    }
+
     fn control(&self, workload: &str, pick: Pick) -> Option<Ratio> {
         let control = self.setup.cells.iter().find(|cell| cell.role == Role::Control)?;
         self.ratio(&control.id, &self.setup.reference, workload, pick, 0.0)
@@ -193,6 +204,7 @@ impl<'a> Analysis<'a> {
             user_us: server(|server| server.user_us),
             system_us: server(|server| server.system_us),
             cpu_ratio: ratio(cpu_us, floor),
+            counterpart_ratio: self.counterpart_ratio(cell, workload),
             throughput_rps: interval(throughput_rps)?,
             throughput_ratio: ratio(throughput_rps, throughput_floor),
             client_cpu_us: interval(|measured| Some(measured.client_cpu_us))?,

@@ -16,6 +16,7 @@ use crate::plan::{
     peers::{self, Peer, web::site_coding},
     subjects::{self, Subject},
 };
+use crate::run::site::tls;
 
 const NULL: &str = "null";
 const CONTROL: &str = "control-aa";
@@ -267,7 +268,7 @@ impl Cells {
         let combination = combinations.into_iter().find(|combination| combination.factors == cell.factors);
         let combination = combination.with_context(|| format!("no back end {}", cell.id))?;
         let mut words = self.arguments(&combination, &workload.connections.to_string());
-        words.extend(workload.adds.iter().cloned());
+        words.extend(workload.adds.iter().map(|word| tls::placed(word, site)));
         words.extend(self.subject.content_arguments(&cell.factors, Some(workload), &site.to_string_lossy()));
         Ok(std::iter::once(OsString::from(&self.executable)).chain(words.into_iter().map(OsString::from)).collect())
     }

@@ -15,7 +15,7 @@ pub(crate) struct Preset {
     pub(crate) scales: bool,
 }
 
-pub(crate) static PRESETS: [Preset; 5] = [
+pub(crate) static PRESETS: [Preset; 7] = [
     Preset {
         name: "seeds",
         about: "what the original of each of the five servers printed, quoted beside ours, and our best combinations below",
@@ -34,6 +34,16 @@ pub(crate) static PRESETS: [Preset; 5] = [
     Preset {
         name: "strategies",
         about: "zerocopy's strategies over bodies from 128 bytes to 1 MiB, and mq-server's ways of copying",
+        scales: false,
+    },
+    Preset {
+        name: "tls",
+        about: "what TLS and HTTP/2 cost on every driver of http-server, beside nginx, h2o and Caddy, handshakes included, and what TLS costs on those of kvcache, beside Redis",
+        scales: false,
+    },
+    Preset {
+        name: "h2",
+        about: "what HTTP/2 costs on every driver of http-server, in the clear and with TLS, beside nginx, h2o and Caddy",
         scales: false,
     },
     Preset {

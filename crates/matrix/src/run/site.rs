@@ -1,5 +1,6 @@
 //! The files that every server serves: fixed sizes, pseudo-random printable content, the same in every run.
 
+pub(crate) mod tls;
 pub(crate) mod web;
 
 use std::{
@@ -80,6 +81,7 @@ impl Scratch {
         fs::set_permissions(directory.directory.path(), readable).context("temporary directory")?;
         let site = directory.directory.path().join("site");
         write_site(&site)?;
+        tls::write(&site)?;
         let memory = make_memory(&site)?;
         Ok(Self { directory, _memory: memory })
     }

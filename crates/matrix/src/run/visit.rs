@@ -154,7 +154,9 @@ impl Bench {
         let mut server = start(&subjects::listening_at(command, self.host), Stdio::piped())?;
         let listener = if cell.role == Role::Null { 0 } else { cells.subject.listener(workload) };
         let address = server.wait_for_ready_line(listener)?;
-        Ok((server, address))
+        // Of a TLS address it has the scheme.
+        let address = address.split_once("://").map_or(address.as_str(), |(_, address)| address);
+        Ok((server, address.to_owned()))
     }
 
     /// Stores the keys or checks the documents if the workload has some, then measures; `None` when the user asked to stop at once.
@@ -196,6 +198,7 @@ impl Bench {
         }
         let before = self.readings(server)?;
         let Some(run) = self.generate(&arguments, load_s)? else { return Ok(None) };
+        cells.subject.check_connections(workload, &run)?;
         let (host, process) = self.readings(server)?.since(&before);
         Ok(Some(Loaded { bytes_per_key, run, host, process }))
     }
@@ -222,6 +225,7 @@ impl Bench {
             bail!("{} of {prepared} keys were stored or documents right: {:?}", run.ok, run.errors);
         }
         cells.subject.check_answers(workload, &site, &run)?;
+        cells.subject.check_sessions(workload, &run)?;
         let added = self.process(server)?.rss_bytes.saturating_sub(empty);
         let is_kept = workload.keys.is_some() && !workload.allows_misses;
         Ok(Some(is_kept.then(|| added as f64 / f64::from(prepared))))

@@ -4,6 +4,7 @@
 //! whose data a run does not have are left out.
 
 mod costs;
+mod counterparts;
 mod cpu_budget;
 mod data;
 mod effects;
@@ -88,6 +89,7 @@ fn levels_max(views: &[MatrixView<'_>]) -> usize {
 fn article(view: &MatrixView<'_>, all: &[MatrixView<'_>]) -> Markup {
     let sections: Vec<Section> = [
         Some(costs::section(view)),
+        counterparts::section(view),
         quoted::section(view),
         memory::section(view),
         effects::section(view),

@@ -172,6 +172,7 @@ fn workload(&(name, title, short, _, _, rate): &Load) -> Workload {
         arrivals,
         adds: Vec::new(),
         preload: None,
+        counterpart: None,
         command: "loadgen http -c 64 -t 1 --pin 1 -d 1.5s http://ADDR/file".to_owned(),
     }
 }
@@ -233,6 +234,7 @@ fn figures(row: usize, column: usize) -> Figures {
         rss_bytes: Some(6 << 20),
         bytes_per_key: None,
         hit_ratio: None,
+        counterpart_ratio: None,
         response: rate.map(|_| latency(60.0 * factor, 14.0)),
         service: Some(latency(48.0 * factor, 9.0)),
         flags,

@@ -1,7 +1,7 @@
 //! Entries of Markdown tables: one notation for all of them.
 
 use results::{
-    Arrivals, Outcome,
+    Arrivals, Outcome, Ratio,
     words::{ratio_interval, times},
 };
 
@@ -16,7 +16,7 @@ pub(super) struct Reasons(Vec<String>);
 
 impl Reasons {
     /// `n/a (a)`
-    fn entry(&mut self, head: &str, reason: String) -> String {
+    pub(super) fn entry(&mut self, head: &str, reason: String) -> String {
         let place = self.0.iter().position(|other| *other == reason).unwrap_or_else(|| {
             self.0.push(reason);
             self.0.len() - 1
@@ -45,11 +45,7 @@ pub(super) fn marks(view: &MatrixView<'_>) -> &'static str {
 
 /// `**0.975×**<br>[0.964, 0.986]<br>250 k/s`; of the reference, and where there is no ratio, in µs; else why there is none.
 pub(super) fn entry(view: &MatrixView<'_>, row: usize, column: usize, reasons: &mut Reasons) -> String {
-    let figures = match view.outcome(row, column) {
-        None => return reasons.entry("n/a", "not selected".to_owned()),
-        Some(Outcome::NotRun { reason }) => return reasons.entry("n/a", plain(reason)),
-        Some(Outcome::Measured(figures)) => figures,
-    };
+    let Some(figures) = view.figures(row, column) else { return not_measured(view, row, column, reasons) };
     let p99 = figures.response.as_ref().map(|response| format!("p99 {} µs", significant(response.p99.median)));
     let beside = match view.workloads()[column].arrivals {
         Arrivals::Closed | Arrivals::LoadSweep => Some(figures.throughput_rps.median)
@@ -62,14 +58,13 @@ pub(super) fn entry(view: &MatrixView<'_>, row: usize, column: usize, reasons: &
     let cost = match (ratio, view.cpu(row, column)) {
         (Some(ratio), _) => {
             let mark = if view.is_same(row, column) { "~\u{a0}" } else { "" };
-            let interval = ratio_interval(ratio.lo, ratio.hi).replace(' ', "\u{a0}");
-            format!("{mark}**{}**<br>{interval}", times(ratio.median))
+            format!("{mark}**{}**<br>{}", times(ratio.median), bracketed(&ratio))
         }
         (None, Some(cpu)) => {
             let [median, lo, hi] = [cpu.median, cpu.lo, cpu.hi].map(significant);
             format!("**{median}\u{a0}µs**<br>[{lo},\u{a0}{hi}]")
         }
-        (None, None) => return reasons.entry("n/a", "no server CPU".to_owned()),
+        (None, None) => return not_measured(view, row, column, reasons),
     };
     match view.sound(row, column) {
         Err(silence) if silence.is_doubt() => {
@@ -78,6 +73,20 @@ pub(super) fn entry(view: &MatrixView<'_>, row: usize, column: usize, reasons: &
         }
         Ok(()) | Err(_) => format!("{cost}{beside}"),
     }
+}
+
+/// `n/a (a)`: a cell without a cost.
+pub(super) fn not_measured(view: &MatrixView<'_>, row: usize, column: usize, reasons: &mut Reasons) -> String {
+    match view.outcome(row, column) {
+        None => reasons.entry("n/a", "not selected".to_owned()),
+        Some(Outcome::NotRun { reason }) => reasons.entry("n/a", plain(reason)),
+        Some(Outcome::Measured(_)) => reasons.entry("n/a", "no server CPU".to_owned()),
+    }
+}
+
+/// `[0.964, 0.986]`, in one line.
+pub(super) fn bracketed(ratio: &Ratio) -> String {
+    ratio_interval(ratio.lo, ratio.hi).replace(' ', "\u{a0}")
 }
 
 /// A text that ends no column and no line of a table.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use results::{Figures, Report, Role, Summary, Workload, ranks::interval_name};
 
 use super::{
+    counterparts,
     entries::{Reasons, entry, marks},
     names::name,
     quoted_figures::quoted_figures,
@@ -20,6 +21,7 @@ pub fn markdown(report: &Report) -> String {
     let mut text = String::new();
     for summary in &report.matrices {
         costs(summary, &mut text);
+        text.push_str(&counterparts::tables(summary, "###"));
         keeping(summary, &mut text);
         text.extend(quoted_figures(summary).map(|table| table.markdown() + "\n"));
     }

@@ -1,5 +1,6 @@
 //! Results as plain text: Markdown, CSV, tables for a terminal, and the published results pages.
 
+pub(crate) mod counterparts;
 pub(crate) mod csv;
 mod entries;
 pub(crate) mod markdown;

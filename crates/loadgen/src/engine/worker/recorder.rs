@@ -115,6 +115,8 @@ impl<'a> StatsRecorder<'a> {
 
     /// Counts a TLS handshake that has been completed `now`.
     pub(super) fn add_handshake(&mut self, handshake: Handshake, now: Nanos) {
+        // Connections that are kept were opened before the window.
+        self.tally.add_agreed(handshake.agreed);
         if self.window.contains(now) {
             self.tally.handshake.saturating_record(now.saturating_sub(handshake.began));
             self.tally.resumed += u64::from(handshake.is_resumed);

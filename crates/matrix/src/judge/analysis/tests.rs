@@ -44,6 +44,27 @@ fn drift_between_blocks_cancels_in_every_ratio() {
 }
 
 #[test]
+fn a_cell_costs_a_multiple_of_itself_under_the_counterpart() {
+    let mut setup = samples::setup();
+    setup.workloads[1].counterpart = Some(setup.workloads[0].name.clone());
+    let (planned, mut visits) = run(&setup, |block| 4.0 * f64::from(block + 1), |cell, _| factor(cell));
+    for visit in visits.iter_mut().filter(|visit| visit.workload == setup.workloads[1].name) {
+        let dearer = if visit.cell == "http-server/pool" { 3.0 } else { 1.5 };
+        if let Some(server) = visit.measured.as_mut().and_then(|measured| measured.server.as_mut()) {
+            server.cpu_us *= dearer;
+        }
+    }
+    let summary = summarise(&planned, &visits);
+    let ratio = |cell, workload| summary.figures(cell, workload).unwrap().counterpart_ratio;
+    let more = setup.workloads[1].name.as_str();
+    for (cell, expected) in [("http-server/epoll", 1.5), ("http-server/pool", 3.0), ("nginx/sendfile-on", 1.5)] {
+        let found = ratio(cell, more).unwrap();
+        assert!(near(&found, expected) && found.differs && found.blocks == 3, "{cell}: {found:?}");
+        assert_eq!(ratio(cell, &setup.workloads[0].name), None);
+    }
+}
+
+#[test]
 fn nothing_within_the_noise_is_called_a_difference() {
     let wobble = |cell: &str, block: u32| match cell {
         "control-aa" => [0.85, 1.0, 1.15][block as usize],

@@ -51,7 +51,11 @@ fn all_back_ends_are_selected_or_have_a_reason() {
     assert_eq!(ids(&selection), [&ours[..], &["null", "control-aa"]].concat());
     assert_eq!(selection.reference, "http-server/epoll");
     assert_eq!(selection.unavailable, [("http-server/uring".to_owned(), "io_uring is disabled".to_owned())]);
-    assert!(selection.cells.iter().all(|cell| cell.only_under.is_none()));
+    let (null, others): (Vec<_>, Vec<_>) = selection.cells.iter().partition(|cell| cell.role == Role::Null);
+    assert!(others.iter().all(|cell| cell.only_under.is_none()));
+    let under = null[0].only_under.as_ref().unwrap();
+    let speaks = |name: &str| under.iter().any(|known| known == name);
+    assert!(speaks("site-c64") && !speaks("tls-site-c64") && !speaks("h2c-site-c64"), "{under:?}");
 }
 
 #[test]

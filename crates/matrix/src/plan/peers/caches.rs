@@ -1,12 +1,13 @@
 //! Redis and memcached, one thread, nothing on disk.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::Path};
 
 use anyhow::Result;
 use nix::unistd::geteuid;
 use results::Workload;
 
 use super::{OPEN_FILES, Peer, PeerContext};
+use crate::{plan::workload_names::has_tls, run::site::tls};
 
 pub(crate) const MEMCACHED: &str = "memcached";
 pub(crate) static PEERS: [&dyn Peer; 2] = [&Redis, &Memcached];
@@ -17,11 +18,22 @@ const MEMCACHED_MIB: u32 = 2048;
 struct Redis;
 
 impl Redis {
-    fn words(ip: &str, port: &str, limit: &[String]) -> Vec<String> {
+    /// Its addresses, where it speaks TLS and where it does not.
+    fn ports(port: &str, site: Option<&Path>) -> Vec<String> {
+        let Some(site) = site else { return ["--port", port].map(str::to_owned).to_vec() };
+        let [certificate, key] = [tls::CERTIFICATE, tls::KEY].map(|word| tls::placed(word, site));
+        let pair = ["--tls-cert-file", &certificate, "--tls-key-file", &key, "--tls-auth-clients", "no"];
+        let agreed = ["--tls-protocols", "TLSv1.3", "--tls-ciphersuites", tls::CIPHER];
+        let words = ["--port", "0", "--tls-port", port].into_iter().chain(pair).chain(agreed);
+        words.map(str::to_owned).collect()
+    }
+
+    fn words(ip: &str, ports: &[String], limit: &[String]) -> Vec<String> {
         let clients = OPEN_FILES.to_string();
-        let fixed = ["--port", port, "--bind", ip, "--protected-mode", "no", "--save", "", "--appendonly", "no"];
+        let fixed = ["--bind", ip, "--protected-mode", "no", "--save", "", "--appendonly", "no"];
         let rest = ["--io-threads", "1", "--maxclients", &clients];
-        let mut words: Vec<String> = fixed.into_iter().chain(rest).map(str::to_owned).collect();
+        let fixed = fixed.into_iter().chain(rest).map(str::to_owned);
+        let mut words: Vec<String> = ports.iter().cloned().chain(fixed).collect();
         words.extend_from_slice(limit);
         words
     }
@@ -41,18 +53,19 @@ impl Peer for Redis {
     }
 
     fn description(&self) -> &'static str {
-        "one thread, no snapshots, no append-only file; under eviction allkeys-lru"
+        "one thread, no snapshots, no append-only file; under eviction allkeys-lru; over TLS `--port 0 --tls-port PORT` with TLS 1.3 and TLS_AES_128_GCM_SHA256"
     }
 
     fn shown(&self) -> (String, Option<String>) {
-        let words = Self::words("127.0.0.1", "PORT", &["…".to_owned()]);
+        let words = Self::words("127.0.0.1", &Self::ports("PORT", None), &["…".to_owned()]);
         let quoted: Vec<&str> = words.iter().map(|word| if word.is_empty() { "''" } else { word }).collect();
         (format!("redis-server {}", quoted.join(" ")), None)
     }
 
     fn arguments(&self, context: &PeerContext<'_>) -> Result<Vec<OsString>> {
         let (ip, port) = (context.address.ip().to_string(), context.address.port().to_string());
-        let words = Self::words(&ip, &port, &limit(context.workload));
+        let site = has_tls(&context.workload.name).then_some(context.site);
+        let words = Self::words(&ip, &Self::ports(&port, site), &limit(context.workload));
         Ok(words.into_iter().map(OsString::from).collect())
     }
 }
@@ -126,6 +139,17 @@ mod tests {
         assert!(!started(&Redis, "get-P100").contains("maxmemory"));
         let words = started(&Redis, "zipf-evict-P16");
         assert!(words.ends_with("--maxmemory 68000000 --maxmemory-policy allkeys-lru"), "{words}");
+    }
+
+    #[test]
+    fn redis_speaks_tls_where_ours_does_and_only_then() {
+        let words = started(&Redis, "tls-get-P16");
+        assert!(
+            words.starts_with("--port 0 --tls-port 7001 --tls-cert-file /certificate.pem --tls-key-file /key.pem "),
+            "{words}"
+        );
+        assert!(words.contains(" --tls-protocols TLSv1.3 --tls-ciphersuites TLS_AES_128_GCM_SHA256 "), "{words}");
+        assert!(!started(&Redis, "get-P16").contains("tls"));
     }
 
     #[test]

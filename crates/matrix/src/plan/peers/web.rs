@@ -7,9 +7,12 @@ use std::{ffi::OsString, fs, path::Path, sync::LazyLock};
 
 use anyhow::{Context, Result};
 
-use self::config::Place;
+use self::config::{Pair, Place};
 use super::{Peer, PeerContext, executable};
-use crate::{plan::workload_names::asks_for_site, run::site::web::Coding};
+use crate::{
+    plan::workload_names::{asks_for_site, has_http2, has_tls},
+    run::site::{tls, web::Coding},
+};
 
 pub(crate) static PEERS: [&dyn Peer; 5] = [
     &WebServer::Nginx { sendfile: true },
@@ -20,8 +23,18 @@ pub(crate) static PEERS: [&dyn Peer; 5] = [
 ];
 
 /// Place that stands for another in the configuration that is shown.
-const SHOWN: Place<'_> =
-    Place { ip: "ADDR", port: "PORT", site: "SITE", scratch: "SCRATCH", modules: "MODULES", coding: None };
+const SHOWN: Place<'_> = Place {
+    ip: "ADDR",
+    port: "PORT",
+    site: "SITE",
+    scratch: "SCRATCH",
+    modules: "MODULES",
+    coding: None,
+    tls: None,
+    has_http2: false,
+};
+/// Files that stand for others there.
+const SHOWN_PAIR: Pair<'_> = Pair { certificate: tls::CERTIFICATE, key: tls::KEY };
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum WebServer {
@@ -82,10 +95,17 @@ impl Peer for WebServer {
             Self::Caddy => "caddy run --config CONF",
         };
         let mut text = self.config(&SHOWN);
-        let site = Place { coding: Some(site_coding()), ..SHOWN };
-        let more = added(&text, &self.config(&site));
-        if !more.is_empty() {
-            text.push_str(&format!("\n# Also where a web site is asked for:\n{more}"));
+        let more = [
+            ("where a web site is asked for", Place { coding: Some(site_coding()), ..SHOWN }),
+            ("over TLS", Place { tls: Some(SHOWN_PAIR), ..SHOWN }),
+            ("over HTTP/2", Place { has_http2: true, ..SHOWN }),
+            ("over HTTP/2 and TLS", Place { tls: Some(SHOWN_PAIR), has_http2: true, ..SHOWN }),
+        ];
+        for (place, with) in more {
+            let more = added(&text, &self.config(&with));
+            if !more.is_empty() {
+                text.push_str(&format!("\n# Also {place}:\n{more}"));
+            }
         }
         (command.to_owned(), Some(text))
     }
@@ -93,6 +113,7 @@ impl Peer for WebServer {
     fn arguments(&self, context: &PeerContext<'_>) -> Result<Vec<OsString>> {
         let path = context.scratch.join(format!("{}.conf", self.name()));
         let (ip, port) = (context.address.ip().to_string(), context.address.port().to_string());
+        let [certificate, key] = [tls::CERTIFICATE, tls::KEY].map(|word| tls::placed(word, context.site));
         let place = Place {
             ip: &ip,
             port: &port,
@@ -100,6 +121,8 @@ impl Peer for WebServer {
             scratch: &context.scratch.to_string_lossy(),
             modules: MODULES.unwrap_or_default(),
             coding: asks_for_site(&context.workload.name).then(site_coding),
+            tls: has_tls(&context.workload.name).then_some(Pair { certificate: &certificate, key: &key }),
+            has_http2: has_http2(&context.workload.name),
         };
         fs::write(&path, self.config(&place)).with_context(|| format!("{}", path.display()))?;
         let words: Vec<OsString> = match self {
@@ -161,6 +184,13 @@ mod tests {
             for coding in [None, Some(Coding::Gzip), Some(Coding::Brotli)] {
                 let place =
                     Place { ip: "127.0.0.1", port: "8123", site: "/the/site", scratch: "/the/scratch", ..SHOWN };
+                let pair = Pair { certificate: "/the/certificate", key: "/the/key" };
+                for tls in [None, Some(pair)] {
+                    let config = peer.config(&Place { coding, tls, has_http2: tls.is_some(), ..place });
+                    let has_pair = config.contains(pair.certificate) && config.contains(pair.key);
+                    assert_eq!(has_pair, tls.is_some() && peer != WebServer::Lighttpd, "{config}");
+                    assert_eq!(config.matches('{').count(), config.matches('}').count());
+                }
                 let config = peer.config(&Place { coding, ..place });
                 assert!(config.contains("127.0.0.1") && config.contains("8123") && config.contains("/the/site"));
                 assert_eq!(config.matches('{').count(), config.matches('}').count());
@@ -173,10 +203,39 @@ mod tests {
     }
 
     #[test]
+    fn every_peer_has_the_same_tls_as_far_as_it_can_be_told() {
+        let pair = Some(SHOWN_PAIR);
+        let nginx = WebServer::Nginx { sendfile: true };
+        let over = |peer: WebServer, tls, has_http2| peer.config(&Place { tls, has_http2, ..SHOWN });
+        let secure = over(nginx, pair, true);
+        for words in [
+            "listen ADDR:PORT ssl http2 ",
+            "Ciphersuites TLS_AES_128_GCM_SHA256;",
+            "ssl_ecdh_curve X25519;",
+            "TLSv1.3;",
+        ] {
+            assert!(secure.contains(words), "{secure}");
+        }
+        assert!(over(nginx, None, true).contains("listen ADDR:PORT http2 "));
+        assert!(over(nginx, pair, false).contains("listen ADDR:PORT ssl backlog"));
+        assert!(over(WebServer::H2o, pair, true).contains("minimum-version: TLSv1.3"));
+        let protocols = |tls, has_http2| {
+            let config = over(WebServer::Caddy, tls, has_http2);
+            let [_, after] = config.split("\"protocols\": [").collect::<Vec<_>>()[..] else { panic!("{config}") };
+            after.split(']').next().unwrap().to_owned()
+        };
+        assert_eq!([protocols(pair, false), protocols(None, false)], ["\"h1\"", "\"h1\""]);
+        assert_eq!([protocols(pair, true), protocols(None, true)], ["\"h1\", \"h2\"", "\"h1\", \"h2c\""]);
+        let shown = nginx.shown().1.unwrap();
+        assert!(shown.contains("# Also over TLS:") && shown.contains("ssl_certificate \"CERTIFICATE\";"), "{shown}");
+    }
+
+    #[test]
     fn what_only_a_web_site_needs_is_shown_apart() {
         for peer in PEERS {
             let shown = peer.shown().1.unwrap();
             let (before, after) = shown.split_once("# Also where a web site is asked for:").unwrap();
+            let after = after.split("# Also over").next().unwrap();
             let names = ["_static", "send-compressed", "precompressed", "Content-Encoding"];
             assert!(names.iter().any(|name| after.contains(name)), "{after}");
             assert!(!names.iter().any(|name| before.contains(name)), "{before}");

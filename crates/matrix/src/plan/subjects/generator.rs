@@ -6,9 +6,9 @@ use std::{
 };
 
 use results::{Arrivals, Role, Workload};
-use servers::Workload as Spec;
+use servers::{Handshakes, Workload as Spec};
 
-use crate::judge::load_sweep;
+use crate::{judge::load_sweep, run::site::tls};
 
 /// Fraction of the reference's capacity that an open loop offers to every cell.
 pub(crate) const OPEN_FRACTION: f64 = 0.5;
@@ -67,10 +67,32 @@ pub(super) fn base(spec: &Spec) -> Workload {
             }
             servers::Arrivals::LoadSweep => Arrivals::LoadSweep,
         },
-        adds: spec.server_arguments.clone(),
+        counterpart: spec.counterpart.clone(),
+        adds: server_arguments(spec),
         command: String::new(),
         preload: None,
     }
+}
+
+/// Returns the arguments that servers of ours get under a workload. Its TLS address is there beside the plain one.
+fn server_arguments(spec: &Spec) -> Vec<String> {
+    let tls = ["--tls-listen", ANY_PORT, "--tls-cert", tls::CERTIFICATE, "--tls-key", tls::KEY];
+    let tls = spec.tls.then_some(tls).into_iter().flatten().map(str::to_owned);
+    spec.server_arguments.iter().cloned().chain(tls).collect()
+}
+
+/// Returns the generator's arguments for TLS, if it is spoken: the same choices of version, suite and group for every server.
+pub(super) fn tls_arguments(spec: &Spec) -> Vec<String> {
+    if !spec.tls {
+        return Vec::new();
+    }
+    let agreed = ["--tls-cipher", tls::CIPHER, "--tls-group", tls::GROUP];
+    let mut words = words(["--tls-insecure", "--tls-server-name", tls::NAME]);
+    words.extend(agreed.map(str::to_owned));
+    if spec.handshakes == Some(Handshakes::Full) {
+        words.extend(["--tls-resume", "off"].map(str::to_owned));
+    }
+    words
 }
 
 pub(super) fn load_s(workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
@@ -100,6 +122,11 @@ pub(super) fn amount_arguments(workload: &Workload, timing: &Timing) -> Vec<Stri
         }
     }
     words
+}
+
+/// Returns the generator's arguments for how many requests a connection has outstanding, in protocols that have no streams.
+pub(super) fn outstanding_arguments(outstanding: u32) -> Vec<String> {
+    if outstanding > 1 { words(["-P", &outstanding.to_string()]) } else { Vec::new() }
 }
 
 /// Returns the generator's arguments for how long, where time is the limit.

@@ -11,7 +11,7 @@ use loadgen::result::RunResult;
 use results::{Cell, Role, Workload};
 use servers::{Server, Workload as Spec};
 
-use super::{Load, Target, Timing, base, plain, words};
+use super::{Load, Target, Timing, base, outstanding_arguments, plain, tls_arguments, words};
 use crate::{
     plan::peers::web::site_coding,
     run::site::{self, web},
@@ -25,11 +25,17 @@ pub(super) struct Http;
 
 /// Returns the arguments that say what is asked for.
 fn asked_for(spec: &Spec, target: &Target<'_>) -> Vec<String> {
-    if !spec.web_site {
-        return vec![format!("http://{}/{}", target.address, site::file_name(target.workload.body_bytes))];
+    let scheme = if spec.tls { "https" } else { "http" };
+    let base = format!("{scheme}://{}/", target.address);
+    let mut words = tls_arguments(spec);
+    match spec.web_site {
+        false => words.push(base + &site::file_name(target.workload.body_bytes)),
+        true => {
+            let paths = web::paths(target.site);
+            words.extend(["-H", site_coding().field(), "--paths", &paths, &base].map(str::to_owned));
+        }
     }
-    let address = target.address;
-    words(["-H", site_coding().field(), "--paths", &web::paths(target.site), &format!("http://{address}/")])
+    words
 }
 
 /// Rounds in which a site is asked for before the load: the second finds what the first made the server keep.
@@ -43,6 +49,18 @@ impl Load for Http {
     fn workload(&self, _server: &Server, spec: &Spec, _is_quick: bool) -> Workload {
         let checks = if spec.web_site { Some(SITE_ROUNDS * web::count()) } else { spec.checks };
         Workload { documents: checks, ..base(spec) }
+    }
+
+    /// The null server is a bare loop around one answer of HTTP/1.1.
+    fn answers(&self, role: Role, _server: &str, spec: &Spec) -> bool {
+        role != Role::Null || !(spec.tls || spec.http2)
+    }
+
+    fn outstanding_arguments(&self, spec: &Spec, outstanding: u32) -> Vec<String> {
+        match spec.http2 {
+            true => words(["--http2", "--streams", &outstanding.to_string()]),
+            false => outstanding_arguments(outstanding),
+        }
     }
 
     fn prepare(
@@ -80,7 +98,8 @@ impl Load for Http {
             true => words(["--format", "json"]),
             false => words(["--format", "json", "--verify", "sha256", "--content-dir", target.site]),
         };
-        [words(asked), checked, asked_for(spec, target)].concat()
+        let http2 = if spec.http2 { vec!["--http2".to_owned()] } else { Vec::new() };
+        [words(asked), checked, http2, asked_for(spec, target)].concat()
     }
 
     fn check_answers(&self, spec: &Spec, site: &Path, run: &RunResult) -> Result<()> {

@@ -3,7 +3,7 @@
 use results::{Cell, Role, Workload};
 use servers::{Server, Workload as Spec};
 
-use super::{Load, Target, Timing, amount_arguments, base, load_s, words};
+use super::{Load, Target, Timing, amount_arguments, base, load_s, tls_arguments, words};
 use crate::plan::peers::caches;
 
 const KEY_BYTES: u64 = 16;
@@ -42,6 +42,8 @@ fn data_arguments(spec: &Spec, workload: &Workload, role: Role) -> Vec<String> {
     let bytes = workload.body_bytes.to_string();
     let mut words = words(["--protocol", protocol, "--keys", &keys, "--value-size", &bytes]);
     words.extend(spec.json_values.then(|| "--json-values".to_owned()));
+    words.extend(spec.tls.then(|| "--tls".to_owned()));
+    words.extend(tls_arguments(spec));
     words
 }
 
@@ -55,7 +57,7 @@ impl Load for Kv {
         let bytes = u64::from(keys) * (KEY_BYTES + spec.body_bytes);
         let limit = ["--maxmemory".to_owned(), (bytes / LIMIT_DIVISOR).to_string()];
         let listen = ["--memcached-listen", "127.0.0.1:0"].map(str::to_owned);
-        let mut adds = spec.server_arguments.clone();
+        let Workload { mut adds, .. } = base(spec);
         adds.extend(spec.evicts.then_some(limit).into_iter().flatten());
         adds.extend(is_memcached(spec).then_some(listen).into_iter().flatten());
         let repetitions = spec.each_key_once.then(|| keys / spec.connections);
@@ -66,7 +68,7 @@ impl Load for Kv {
         match role {
             Role::Ours | Role::Control => true,
             // It has one value for all keys.
-            Role::Null => protocol(spec) == "resp" && !spec.json_values && !spec.evicts,
+            Role::Null => protocol(spec) == "resp" && !spec.json_values && !spec.evicts && !spec.tls,
             Role::Peer if server == caches::MEMCACHED => is_memcached(spec),
             Role::Peer => spec.peer_protocol.as_deref().unwrap_or_else(|| protocol(spec)) == "resp",
         }
@@ -96,9 +98,9 @@ impl Load for Kv {
         }
     }
 
-    /// memcached's front end is printed behind the other.
+    /// memcached's front end is printed behind the other, and so is that of TLS.
     fn listener(&self, spec: &Spec) -> usize {
-        usize::from(is_memcached(spec))
+        usize::from(is_memcached(spec) || spec.tls)
     }
 
     fn load_arguments(&self, _server: &Server, spec: &Spec, target: &Target<'_>) -> Vec<String> {

@@ -16,7 +16,9 @@ use loadgen::result::RunResult;
 use results::{Arrivals, Cell, Connection, Role, Workload};
 use servers::{LoadKind, Server, Workload as Spec};
 
-use self::generator::{ANY_PORT, amount_arguments, base, load_s, rounded, time_arguments, words};
+use self::generator::{
+    ANY_PORT, amount_arguments, base, load_s, outstanding_arguments, rounded, time_arguments, tls_arguments, words,
+};
 pub(crate) use self::generator::{OPEN_FRACTION, Target, Timing, listening_at, shortened, without};
 pub(crate) use self::lookup::{known_workloads, named, names};
 pub(crate) use super::workload_names::{VARIANT_MARK, asks_for_site, plain};
@@ -26,6 +28,7 @@ use crate::{
         cpus::CpuList,
         peers::{self, Peer},
     },
+    run::site::tls,
 };
 
 /// Descriptors that a server needs besides its connections.
@@ -116,6 +119,11 @@ trait Load: Sync {
         amount_arguments(workload, timing)
     }
 
+    /// Returns the generator's arguments for how many requests a connection has outstanding.
+    fn outstanding_arguments(&self, _spec: &Spec, outstanding: u32) -> Vec<String> {
+        outstanding_arguments(outstanding)
+    }
+
     /// True if the generator can warm it up until the load is steady.
     fn warms_up_until_steady(&self) -> bool {
         true
@@ -127,8 +135,8 @@ trait Load: Sync {
     }
 
     /// Returns which of the addresses that our server prints is the one to load.
-    fn listener(&self, _spec: &Spec) -> usize {
-        0
+    fn listener(&self, spec: &Spec) -> usize {
+        usize::from(spec.tls)
     }
 
     /// Returns the generator's arguments for what it asks a server for, and where.
@@ -329,6 +337,27 @@ impl Subject {
         self.spec(&workload.name).map_or(Ok(()), |spec| self.load.check_answers(spec, site, run))
     }
 
+    fn outstanding_arguments(&self, workload: &Workload) -> Vec<String> {
+        let spec = self.spec(&workload.name);
+        spec.map_or_else(Vec::new, |spec| self.load.outstanding_arguments(spec, workload.pipeline))
+    }
+
+    /// Checks that a load came over the connections that the workload asks for.
+    ///
+    /// # Errors
+    /// Another version, cipher suite, group or protocol was agreed to, or another kind of handshake was made.
+    pub(crate) fn check_connections(&self, workload: &Workload, run: &RunResult) -> Result<()> {
+        self.spec(&workload.name).map_or(Ok(()), |spec| tls::check(spec, run))
+    }
+
+    /// Checks the same of a run before the load, whose handshakes may be of any kind.
+    ///
+    /// # Errors
+    /// Something else was agreed to.
+    pub(crate) fn check_sessions(&self, workload: &Workload, run: &RunResult) -> Result<()> {
+        self.spec(&workload.name).map_or(Ok(()), |spec| tls::check_sessions(spec, run))
+    }
+
     /// True if what is delivered is compared with the others before any visit, and a cell that differs is left out.
     pub(crate) fn compares_deliveries(&self, workload: &Workload) -> bool {
         self.spec(&workload.name).is_some_and(|spec| spec.web_site)
@@ -392,10 +421,8 @@ pub(crate) fn arguments(subject: &Subject, target: &Target<'_>, timing: &Timing,
     let workload = target.workload;
     let mut words = vec![subject.load.command(target.role).to_owned()];
     words.extend(subject.load.amount_arguments(workload, timing));
+    words.extend(subject.outstanding_arguments(workload));
     let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    if workload.pipeline > 1 {
-        flag("-P", workload.pipeline.to_string());
-    }
     match workload.arrivals {
         Arrivals::Closed => {}
         Arrivals::Open { rate_rps, .. } => flag("-R", rate_rps.to_string()),

@@ -55,6 +55,51 @@ fn the_generator_is_asked_for_exactly_the_workload() {
 }
 
 #[test]
+fn tls_and_http2_are_asked_for_with_the_same_choices_of_all() {
+    let of = |server: &str, name: &str| {
+        let workload = select(named(server).unwrap(), &[name.to_owned()], &timing(), false).remove(0);
+        let preload = workload.preload.clone().unwrap_or_default();
+        (workload.command.clone(), preload, workload)
+    };
+    let pinned = "--tls-insecure --tls-server-name localhost --tls-cipher TLS_AES_128_GCM_SHA256 --tls-group X25519";
+    let (load, preload, h2) = of("http-server", "h2-site-c64");
+    for words in [&load, &preload] {
+        assert!(words.contains(pinned) && words.ends_with(" https://ADDR/") && !words.contains("-P "), "{words}");
+        assert!(!words.contains("--tls-resume"), "{words}");
+    }
+    assert!(load.contains(" --http2 --streams 32 ") && preload.contains(" --http2 "), "{load} {preload}");
+    assert_eq!(h2.adds, ["--tls-listen", "127.0.0.1:0", "--tls-cert", "CERTIFICATE", "--tls-key", "KEY"]);
+    assert_eq!((http().listener(&h2), h2.counterpart.as_deref()), (1, Some("site-c64")));
+    let (load, _, h2c) = of("http-server", "h2c-128B-c64");
+    assert!(
+        load.ends_with(" --http2 --streams 32 --pin 1 --format json --server-pid PID --timeline http://ADDR/128.txt")
+    );
+    assert!(h2c.adds.is_empty() && http().listener(&h2c) == 0);
+    let (load, ..) = of("http-server", "tls-full-c64");
+    assert!(load.contains(" --no-keep-alive ") && load.contains(" --tls-resume off "), "{load}");
+    let (load, ..) = of("http-server", "tls-resumed-c64");
+    assert!(load.contains(" --no-keep-alive ") && !load.contains("--tls-resume"), "{load}");
+    let (load, preload, kv) = of("kvcache", "tls-get-P16");
+    assert!(load.contains(" -P 16 ") && named("kvcache").unwrap().listener(&kv) == 1, "{load}");
+    for words in [load, preload] {
+        assert!(words.contains(&format!(" --tls {pinned}")), "{words}");
+    }
+}
+
+#[test]
+fn a_counterpart_is_the_same_load_with_less() {
+    for subject in SUBJECTS.iter() {
+        let workloads = workloads(subject);
+        for more in workloads.iter().filter(|workload| workload.counterpart.is_some()) {
+            let less = workloads.iter().find(|it| Some(&it.name) == more.counterpart.as_ref()).unwrap();
+            assert_eq!((less.body_bytes, less.connections, less.keys), (more.body_bytes, more.connections, more.keys));
+            let plain = less.adds.is_empty() && !less.command.contains("--http2") && !less.command.contains("tls");
+            assert!(plain && less.counterpart.is_none(), "{}", less.command);
+        }
+    }
+}
+
+#[test]
 fn a_longest_warm_up_is_asked_for_except_in_load_sweeps() {
     let timing = Timing { max_warmup_s: Some(1.2), ..timing() };
     for subject in SUBJECTS.iter() {

@@ -14,9 +14,12 @@ use results::{Report, SCHEMA, Summary, Unranked};
 
 pub use self::selection::KnownWorkload;
 use self::selection::Selection;
+use super::counterparts::has_counterparts;
 
 /// Directory of the pages, a file for each server.
 const PAGES: &str = "docs/results";
+/// Page of the runs that have workloads and [counterparts](results::Workload::counterpart), of all servers.
+pub const COUNTERPARTS: &str = "tls.md";
 /// Directory of the pictures, and its name on a page.
 const IMAGES: &str = "docs/images";
 const IMAGES_OF_A_PAGE: &str = "../images";
@@ -36,6 +39,18 @@ pub fn write(report: &Report, root: &Path, workloads: impl Fn(&str) -> Vec<Known
         let server = &summary.setup.server;
         if let Some(why) = why_not(summary) {
             bail!("{server}: {why}");
+        }
+        if has_counterparts(summary) {
+            let path = root.join(PAGES).join(COUNTERPARTS);
+            let place = files.iter().position(|(other, _)| *other == path);
+            let text = match place {
+                Some(place) => files.remove(place).1,
+                None => fs::read_to_string(&path).with_context(|| path.display().to_string())?,
+            };
+            let part = part_of_counterparts(server);
+            let text = markers::replaced(&text, &part, &table::part_of_counterparts(summary));
+            files.push((path.clone(), text.with_context(|| path.display().to_string())?));
+            continue;
         }
         let path = page(root, server);
         let text = match fs::read_to_string(&path) {
@@ -77,6 +92,11 @@ pub fn page(root: &Path, server: &str) -> PathBuf {
 /// Returns the name of a server in the markers of its page.
 pub fn part(server: &str) -> String {
     format!("bench-{server}")
+}
+
+/// Returns the name of a server in the markers of the page of [`COUNTERPARTS`].
+pub fn part_of_counterparts(server: &str) -> String {
+    format!("bench-tls-{server}")
 }
 
 fn empty_page(server: &str) -> String {
@@ -139,6 +159,27 @@ mod tests {
             assert!(text.contains(word), "{word} in {text}");
         }
         assert!(write(&two(), root.path(), no_workloads).unwrap().is_empty(), "twice is once");
+    }
+
+    #[test]
+    fn what_tls_adds_has_a_page_of_all_servers() {
+        let mut matrices = vec![sample::summary(), sample::cache()];
+        for summary in &mut matrices {
+            summary.setup.workloads[1].counterpart = Some(summary.setup.workloads[0].name.clone());
+        }
+        let root = site(&["http-server"]);
+        let path = root.path().join(PAGES).join(COUNTERPARTS);
+        let empty = |server| format!("<!-- {0}:begin -->\n<!-- {0}:end -->\n", part_of_counterparts(server));
+        fs::write(&path, format!("# By hand\n\n{}\n{}", empty("http-server"), empty("kvcache"))).unwrap();
+        let before = read(&root, "http-server");
+        let changed = write(&report(matrices.clone()), root.path(), no_workloads).unwrap();
+        assert_eq!(changed, std::slice::from_ref(&path));
+        let text = fs::read_to_string(&path).unwrap();
+        for words in ["# By hand\n", "## http-server\n", "## kvcache\n", "commit ", "--seed 42"] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+        assert_eq!(read(&root, "http-server"), before, "the page of the server is about other runs");
+        assert!(write(&report(matrices), root.path(), no_workloads).unwrap().is_empty(), "twice is once");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::{
     format::{count, rate, short},
     matrix_view::MatrixView,
     text::{
+        counterparts,
         entries::{Reasons, entry, marks},
         names::version_number,
     },
@@ -42,6 +43,13 @@ pub(super) fn part(selection: &Selection, picture: &str) -> String {
     let left_out = if left_out.is_empty() { String::new() } else { format!(" {left_out}") };
     let _ = writeln!(out, "{}{}{left_out}", reasons.words(), conditions(summary));
     out
+}
+
+/// Tables of what TLS and HTTP/2 add, and conditions.
+pub(super) fn part_of_counterparts(summary: &Summary) -> String {
+    let reference = summary.setup.cells.iter().find(|cell| cell.id == summary.setup.reference);
+    let server = reference.map_or(summary.setup.server.as_str(), |cell| cell.server.as_str());
+    format!("## {server}\n\n{}\n\n{}\n", counterparts::tables(summary, "###").trim_end(), conditions(summary))
 }
 
 /// Machine, run and command, without which a figure is worth nothing.

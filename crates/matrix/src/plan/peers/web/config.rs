@@ -3,7 +3,10 @@
 use super::BROTLI_MODULE;
 use crate::{
     plan::peers::OPEN_FILES,
-    run::site::web::{Coding, TEXTS},
+    run::site::{
+        tls::{CIPHER, GROUP, NAME},
+        web::{Coding, TEXTS},
+    },
 };
 
 /// Place at which a peer serves, and what.
@@ -17,6 +20,16 @@ pub(super) struct Place<'a> {
     pub(super) modules: &'a str,
     /// Coding in which texts lie beside themselves, if they are asked for.
     pub(super) coding: Option<Coding>,
+    /// Files of TLS, if it is spoken.
+    pub(super) tls: Option<Pair<'a>>,
+    pub(super) has_http2: bool,
+}
+
+/// A certificate and its key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair<'a> {
+    pub(super) certificate: &'a str,
+    pub(super) key: &'a str,
 }
 
 /// Media types of the files.
@@ -35,7 +48,7 @@ const TYPES: [(&str, &str); 10] = [
 
 /// `master_process off`: one process, whose CPU time is the server's.
 pub(super) fn nginx(place: &Place<'_>, sendfile: bool) -> String {
-    let Place { ip, port, site, scratch, modules, coding } = *place;
+    let Place { ip, port, site, scratch, modules, coding, tls, has_http2 } = *place;
     let (load, serve) = match coding {
         None => (String::new(), ""),
         Some(Coding::Gzip) => (String::new(), "  gzip_static on;\n  gzip_vary on;\n"),
@@ -46,6 +59,18 @@ pub(super) fn nginx(place: &Place<'_>, sendfile: bool) -> String {
     };
     let types: String = TYPES.iter().map(|(extension, name)| format!(" {name} {extension};")).collect();
     let sendfile = if sendfile { "on" } else { "off" };
+    let secure = tls.map_or_else(String::new, |Pair { certificate, key }| {
+        format!(
+            "  ssl_certificate \"{certificate}\";
+  ssl_certificate_key \"{key}\";
+  ssl_protocols TLSv1.3;
+  ssl_conf_command Ciphersuites {CIPHER};
+  ssl_ecdh_curve {GROUP};
+  ssl_session_tickets on;
+"
+        )
+    });
+    let protocol = format!("{}{}", if tls.is_some() { " ssl" } else { "" }, if has_http2 { " http2" } else { "" });
     format!(
         "{load}daemon off;
 master_process off;
@@ -62,13 +87,13 @@ http {{
   keepalive_requests 1000000000;
   open_file_cache max=1000 inactive=600s;
   open_file_cache_valid 600s;
-{serve}  client_body_temp_path \"{scratch}/nginx-body\";
+{serve}{secure}  client_body_temp_path \"{scratch}/nginx-body\";
   proxy_temp_path \"{scratch}/nginx-proxy\";
   fastcgi_temp_path \"{scratch}/nginx-fastcgi\";
   uwsgi_temp_path \"{scratch}/nginx-uwsgi\";
   scgi_temp_path \"{scratch}/nginx-scgi\";
   types {{{types} }}
-  server {{ listen {ip}:{port} backlog=4096; root \"{site}\"; }}
+  server {{ listen {ip}:{port}{protocol} backlog=4096; root \"{site}\"; }}
 }}
 "
     )
@@ -118,19 +143,32 @@ mimetype.assign = ( {} )
     )
 }
 
-/// It takes another user's rights, who cannot write into the scratch directory.
+/// It takes another user's rights, who cannot write into the scratch directory. It has no settings for suites and groups of TLS
+/// 1.3, and speaks HTTP/2 wherever a client begins with it. Sessions are in its memory: with tickets that hold all of them every
+/// third handshake is a full one.
 pub(super) fn h2o(place: &Place<'_>) -> String {
-    let Place { ip, port, site, coding, .. } = *place;
+    let Place { ip, port, site, coding, tls, .. } = *place;
     let serve = coding.map_or("", |_| "file.send-compressed: ON\n");
+    let (tickets, secure) = tls.map_or_else(Default::default, |Pair { certificate, key }| {
+        let secure = format!(
+            "  ssl:
+    certificate-file: \"{certificate}\"
+    key-file: \"{key}\"
+    minimum-version: TLSv1.3
+    ocsp-update-interval: 0
+"
+        );
+        ("ssl-session-resumption:\n  mode: cache\n", secure)
+    });
     format!(
         "num-threads: 1
 num-name-resolution-threads: 1
 max-connections: {OPEN_FILES}
 http1-request-timeout: 600
-{serve}listen:
+{serve}{tickets}listen:
   host: {ip}
   port: {port}
-hosts:
+{secure}hosts:
   default:
     paths:
       \"/\":
@@ -139,10 +177,28 @@ hosts:
     )
 }
 
-/// Without administration, certificates and HTTP/2 it is its file server alone. In its own language it cannot be told to keep no
+/// Without administration and certificates of its own it is its file server alone. Go chooses suites of TLS 1.3 itself. In its own language it cannot be told to keep no
 /// copy of its configuration.
 pub(super) fn caddy(place: &Place<'_>) -> String {
-    let Place { ip, port, site, scratch, coding, .. } = *place;
+    let Place { ip, port, site, scratch, coding, tls, has_http2, .. } = *place;
+    let protocol = match (tls.is_some(), has_http2) {
+        (_, false) => "h1",
+        (true, true) => "h2",
+        (false, true) => "h2c",
+    };
+    // HTTP/2 is nothing that it does alone.
+    let protocols = if has_http2 { format!("\"h1\", \"{protocol}\"") } else { "\"h1\"".to_owned() };
+    let policies = tls.map_or_else(String::new, |_| {
+        format!(
+            "    \"tls_connection_policies\": [{{ \"protocol_min\": \"tls1.3\", \"curves\": [\"{}\"], \"default_sni\": \"{NAME}\" }}],\n",
+            GROUP.to_lowercase()
+        )
+    });
+    let pair = tls.map_or_else(String::new, |Pair { certificate, key }| {
+        format!(
+            ", \"tls\": {{ \"certificates\": {{ \"load_files\": [{{ \"certificate\": \"{certificate}\", \"key\": \"{key}\" }}] }} }}"
+        )
+    });
     let serve = match coding {
         None => "",
         Some(Coding::Brotli) => {
@@ -156,11 +212,11 @@ pub(super) fn caddy(place: &Place<'_>) -> String {
   \"storage\": {{ \"module\": \"file_system\", \"root\": \"{scratch}/caddy\" }},
   \"logging\": {{ \"logs\": {{ \"default\": {{ \"level\": \"ERROR\" }} }} }},
   \"apps\": {{ \"http\": {{ \"servers\": {{ \"site\": {{
-    \"listen\": [\"{ip}:{port}\"], \"protocols\": [\"h1\"], \"idle_timeout\": \"10m\", \"automatic_https\": {{ \"disable\": true }},
-    \"routes\": [{{ \"handle\": [{{
+    \"listen\": [\"{ip}:{port}\"], \"protocols\": [{protocols}], \"idle_timeout\": \"10m\", \"automatic_https\": {{ \"disable\": true }},
+{policies}    \"routes\": [{{ \"handle\": [{{
 {serve}      \"handler\": \"file_server\", \"root\": \"{site}\"
     }}] }}]
-  }} }} }} }}
+  }} }} }}{pair} }}
 }}
 "
     )
