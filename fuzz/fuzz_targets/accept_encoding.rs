@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::accept_encoding(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_laws::accept_encoding(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::cgi(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_laws::cgi(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::http1_request(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_laws::http1_request(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::resp_reply(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_laws::resp_reply(data));

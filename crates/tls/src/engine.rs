@@ -175,7 +175,9 @@ impl Engine {
 /// Encrypts into memory of its own, which is not cleared first as that behind other output would have to be. Returns false if
 /// nothing has been done: something comes before it, or the key is used up.
 fn seal_apart(plain: &[u8], traffic: &mut WriteTraffic<'_, ServerConnectionData>, out: &mut Outbox) -> bool {
-    let mut sealed = Sealed::take(plain.len().div_ceil(RECORD_MAX) * (RECORD_MAX + EXPANSION_MAX));
+    // Few lengths, so that one of those that were given back is the right one.
+    let records = plain.len().div_ceil(RECORD_MAX).next_power_of_two();
+    let mut sealed = Sealed::take(records * (RECORD_MAX + EXPANSION_MAX));
     let Ok(n) = traffic.encrypt(plain, sealed.bytes_mut()) else { return false };
     out.push_uncopied(&Bytes::from_owner(sealed).slice(..n));
     true

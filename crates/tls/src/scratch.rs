@@ -152,3 +152,22 @@ fn read_cached(region: &FileRegion, to: &mut [u8]) -> io::Result<Option<usize>> 
         read => Ok(read),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_for_ciphertext_is_used_again() {
+        let lengths = [100, 200, 100];
+        let at = |sealed: &Sealed| sealed.as_ref().as_ptr();
+        let before = lengths.map(Sealed::take);
+        let places = before.each_ref().map(at);
+        drop(before);
+        let after = lengths.map(Sealed::take);
+        assert!(after.iter().zip(lengths).all(|(sealed, len)| sealed.as_ref().len() == len));
+        assert!(after.iter().all(|sealed| places.contains(&at(sealed))));
+        drop((0..2 * SEALED_MAX).map(|_| Sealed::take(300)).collect::<Vec<_>>());
+        assert_eq!(SEALED.with_borrow(Vec::len), SEALED_MAX, "a bounded number");
+    }
+}

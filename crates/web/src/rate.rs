@@ -43,6 +43,14 @@ pub struct RateArgs {
 }
 
 impl RateArgs {
+    /// Checks flags that are right each for itself: a configuration file may name one without the other.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match (self.max_requests_per_client, self.request_burst_per_client) {
+            (None, Some(_)) => Err("--request-burst-per-client needs --max-requests-per-client".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the limit, if there is one.
     pub fn limiter(&self) -> Option<RateLimiter> {
         let rate = self.max_requests_per_client?;

@@ -75,6 +75,7 @@ impl TreeArgs {
         let has_hsts = self.content.hsts.is_some() || self.hosts.0.iter().any(|host| host.content.hsts.is_some());
         self.https.check(is_plain, has_hsts)?;
         self.content.check()?;
+        self.rate.check()?;
         self.hosts.0.iter().try_for_each(|host| {
             let name = host.names.first().map_or_else(String::new, ToString::to_string);
             host.content.check().map_err(|why| format!("host {name}: {why}"))

@@ -45,13 +45,15 @@ fn targets(directory: &Path) -> Result<Vec<String>> {
 mod tests {
     use super::*;
 
-    /// A target without a seed or without an entry in its manifest would be left out in silence.
+    /// A target without a seed, an entry in its manifest or a test on its seeds would be left out in silence.
     #[test]
-    fn every_target_has_seeds_and_is_built() {
+    fn every_target_has_seeds_and_is_built_and_tested() {
         let fuzz = root().join("fuzz");
         let manifest = std::fs::read_to_string(fuzz.join("Cargo.toml")).unwrap();
+        let laws = std::fs::read_to_string(root().join("crates/fuzz-laws/src/lib.rs")).unwrap();
         for target in targets(&fuzz.join("fuzz_targets")).unwrap() {
             assert!(manifest.contains(&format!("path = \"fuzz_targets/{target}.rs\"")), "{target}");
+            assert!(laws.contains(&format!("(\"{target}\", super::{target}),")), "{target}");
             assert!(std::fs::read_dir(fuzz.join("seeds").join(&target)).unwrap().next().is_some(), "{target}");
         }
     }

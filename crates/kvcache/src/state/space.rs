@@ -81,23 +81,6 @@ impl<S: Store> Space<S> {
         }
     }
 
-    /// Forgets a watched key, without waiting for its shard: a script may keep it for long.
-    pub(super) fn unwatch_soon(&self, hash: u64, since: u64) {
-        match self.shards[self.shard_of(hash)].0.try_lock() {
-            Some(mut cache) => {
-                cache.unwatch(hash, since);
-            }
-            None => self.late_unwatches.lock().push((hash, since)),
-        }
-    }
-
-    /// Forgets the watched keys that could not be forgotten at once. Must be called now and then.
-    pub(crate) fn finish_unwatches(&self) {
-        for (hash, since) in std::mem::take(&mut *self.late_unwatches.lock()) {
-            self.lock(self.shard_of(hash)).unwatch(hash, since);
-        }
-    }
-
     /// Records that there is a key of another database than 0. Whoever adds one other than through `Keyspace::item` must
     /// call this before its shard is unlocked.
     pub fn note_prefixed(&self) {

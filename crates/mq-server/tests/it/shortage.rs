@@ -1,12 +1,12 @@
 //! A server that runs out of descriptors.
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use clap::ValueEnum;
 use mq_server::dispatch::DispatchKind;
 use procfs::process::{LimitValue, Process};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use testkit::{Server, eventually};
+use testkit::{Server, eventually, open_files::with_open_files};
 use wire::mserve::{Header, Status};
 
 use crate::{
@@ -41,6 +41,30 @@ fn allow(server: &Server, limit: Rlimit) -> Rlimit {
 
 fn warnings(server: &Server) -> usize {
     server.stderr().matches("out of file descriptors").count()
+}
+
+/// Started with a small limit, as by `ulimit -n`: more clients than there are descriptors for, none of whom reads before all have asked.
+#[test]
+fn with_few_open_files_everybody_is_served_in_the_end() {
+    for limit in [40, 64] {
+        for dispatch in DispatchKind::value_variants() {
+            let world = World::new();
+            let contents = world.file("file", 300_000);
+            // No more than a little of the file is on its way to a client that does not read.
+            let command = world.command(&["--dispatch", &dispatch.to_string(), "--pipe-size", "64KiB"]);
+            let mut server = world.start(with_open_files(&command, limit));
+            let mut answers: Vec<_> = (0..limit).map(|_| ask(&world, "file")).collect();
+            eventually("some wait", || Ok(warnings(&server) == 1 && world.queued() == Some(0))).unwrap();
+            thread::scope(|scope| {
+                for answer in &mut answers {
+                    scope.spawn(|| assert!(answer.read_to_end() == contents, "{dispatch} {limit}"));
+                }
+            });
+            assert!(ask(&world, "file").read_to_end() == contents, "{dispatch} {limit}: afterwards");
+            assert_eq!(server.stop().unwrap().code(), Some(0));
+            assert_eq!(warnings(&server), 1, "{dispatch} {limit}: {}", server.stderr());
+        }
+    }
 }
 
 #[test]
@@ -89,7 +113,7 @@ fn waiting_for_descriptors_does_not_spin() {
     let answers: Vec<_> = (0..8).map(|_| ask(&world, "file")).collect();
     eventually("they wait", || Ok(world.queued() == Some(0) && warnings(&server) == 1)).unwrap();
     let before = server.process().cpu().unwrap();
-    std::thread::sleep(WATCHED);
+    thread::sleep(WATCHED);
     let used = server.process().cpu().unwrap() - before;
     assert!(used < WATCHED / 2, "{used:?} of {WATCHED:?}");
     drop(answers);

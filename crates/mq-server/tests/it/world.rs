@@ -76,7 +76,12 @@ impl World {
 
     /// Starts the server as a process and waits until it is ready.
     pub(crate) fn process(&self, arguments: &[&str]) -> Server {
-        let mut server = Server::start_command(self.command(arguments), 0).unwrap();
+        self.start(self.command(arguments))
+    }
+
+    /// The same, started by this command.
+    pub(crate) fn start(&self, command: Command) -> Server {
+        let mut server = Server::start_command(command, 0).unwrap();
         let ready = || Ok(server.stderr().contains("try: ") || !server.is_running()?);
         eventually("the server is ready", ready).unwrap();
         assert!(server.is_running().unwrap(), "{}", server.stderr());

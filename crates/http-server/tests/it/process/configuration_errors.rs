@@ -85,6 +85,27 @@ const ERRORS: [(&str, &str); 66] = [
     ("[[host]]\nnames = [\"a\"]\n[[host]]\nnames = [\"b\", \"A.\"]", ":3:1: a is named twice"),
 ];
 
+/// What is said of keys that do not go together, each of them right.
+const CONTRADICTIONS: [(&str, &str); 3] = [
+    ("request-burst-per-client = 3", "--request-burst-per-client needs --max-requests-per-client"),
+    ("tls-cert = \"a.pem\"", "--tls-cert and --tls-key come in pairs, but there are 1 and 0"),
+    ("hsts = \"max-age=60\"", "--hsts "),
+];
+
+#[test]
+fn keys_that_do_not_go_together_are_refused() {
+    let tree = tempfile::tempdir().unwrap();
+    let path = tree.path().join("c.toml");
+    for (text, said) in CONTRADICTIONS {
+        fs::write(&path, text).unwrap();
+        let mut command = Command::new(EXE);
+        command.arg("--check-config").arg("--config").arg(&path).arg(tree.path());
+        let finished = run_to_end(command).unwrap();
+        assert_eq!((finished.code(), &*finished.stdout), (Some(2), ""), "{text:?}: {finished:?}");
+        assert!(finished.stderr.starts_with(&format!("error: {said}")), "{text:?}: {}", finished.stderr);
+    }
+}
+
 /// One line on standard error with file, line and column, nothing on standard output, status 2.
 #[test]
 fn each_error_is_one_line_with_its_place() {

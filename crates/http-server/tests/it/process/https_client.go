@@ -10,6 +10,7 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"sync"
 )
 
 func check(err error) {
@@ -56,5 +57,49 @@ func main() {
 			transport.CloseIdleConnections()
 		}
 	}
+	multiplexed(roots, content, os.Args[2])
 	fmt.Println("done")
+}
+
+// multiplexed asks 32 times at once by HTTP/2, for all of the file and for parts of it, and gives some answers up.
+func multiplexed(roots *x509.CertPool, content []byte, url string) {
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+	client := &http.Client{Transport: transport}
+	var group sync.WaitGroup
+	for n := range 32 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			request, err := http.NewRequest("GET", url+"/content", nil)
+			check(err)
+			status, first, last := 200, 0, len(content)-1
+			if n%2 == 1 {
+				status, first, last = 206, n*1000, n*90000
+				request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", first, last))
+			}
+			got, err := client.Do(request)
+			check(err)
+			if got.ProtoMajor != 2 || got.StatusCode != status {
+				log.Fatalf("%s %s", got.Proto, got.Status)
+			}
+			defer got.Body.Close()
+			if n%8 == 0 {
+				_, err := io.ReadFull(got.Body, make([]byte, 1000))
+				check(err)
+				return
+			}
+			body, err := io.ReadAll(got.Body)
+			check(err)
+			if !bytes.Equal(body, content[first:last+1]) {
+				log.Fatalf("%d: %d bytes, or others", n, len(body))
+			}
+		}()
+	}
+	group.Wait()
+	posted, err := client.Post(url+"/content", "text/plain", bytes.NewReader(content[:200000]))
+	check(err)
+	if posted.StatusCode != 405 {
+		log.Fatal(posted.Status)
+	}
+	transport.CloseIdleConnections()
 }

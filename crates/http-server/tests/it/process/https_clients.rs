@@ -13,7 +13,8 @@ use testkit::{DriverKind, Finished, Server, installed_program, run_to_end, tls::
 
 use crate::process::setup::{PLAIN, content};
 
-/// Reads a file and a missing one, each five times on one connection, and again with a session that is resumed.
+/// Reads a file and a missing one, each five times on one connection, and again with a session that is resumed. Then it reads the
+/// file and parts of it 32 times at once, by HTTP/2.
 const GO_CLIENT: &str = include_str!("https_client.go");
 
 struct Site {

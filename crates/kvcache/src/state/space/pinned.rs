@@ -1,11 +1,30 @@
-//! Shards that a script keeps locked from its first command to its last.
+//! Shards that a script keeps locked from its first command to its last, and what others do meanwhile.
 
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use store::Store;
 
-use super::{Keyspace, Locked, stored_key};
+use super::{Keyspace, Locked, Space, stored_key};
+
+impl<S: Store> Space<S> {
+    /// Forgets a watched key, without waiting for its shard: a script may keep it for long.
+    pub(in crate::state) fn unwatch_soon(&self, hash: u64, since: u64) {
+        match self.shards[self.shard_of(hash)].0.try_lock() {
+            Some(mut cache) => {
+                cache.unwatch(hash, since);
+            }
+            None => self.late_unwatches.lock().push((hash, since)),
+        }
+    }
+
+    /// Forgets the watched keys that could not be forgotten at once. Must be called now and then.
+    pub(crate) fn finish_unwatches(&self) {
+        for (hash, since) in std::mem::take(&mut *self.late_unwatches.lock()) {
+            self.lock(self.shard_of(hash)).unwatch(hash, since);
+        }
+    }
+}
 
 impl<S: Store> Keyspace<'_, S> {
     /// Locks the shards of these keys and of no others until [`Keyspace::unpin`]; in their order, as everybody does who

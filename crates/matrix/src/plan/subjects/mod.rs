@@ -6,6 +6,7 @@ mod file;
 mod generator;
 mod http;
 mod kv;
+mod limits;
 mod lookup;
 mod mq;
 
@@ -20,6 +21,7 @@ use self::generator::{
     ANY_PORT, amount_arguments, base, load_s, outstanding_arguments, rounded, time_arguments, tls_arguments, words,
 };
 pub(crate) use self::generator::{OPEN_FRACTION, Target, Timing, listening_at, shortened, without};
+pub(crate) use self::limits::cannot_run;
 pub(crate) use self::lookup::{known_workloads, named, names};
 pub(crate) use super::workload_names::{VARIANT_MARK, asks_for_site, plain};
 use crate::{
@@ -30,11 +32,6 @@ use crate::{
     },
     run::site::tls,
 };
-
-/// Descriptors that a server needs besides its connections.
-const SPARE_DESCRIPTORS: u64 = 200;
-/// Connections beyond which a thread or a worker per connection is not a sensible thing to measure.
-const THREADS_MAX: u32 = 1024;
 
 /// All servers that can be measured, in the order of their matrices.
 pub(crate) static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| servers::all().iter().map(Subject::of).collect());
@@ -443,30 +440,5 @@ fn show_commands(subject: &Subject, workload: &mut Workload, timing: &Timing) {
     workload.command = command;
     workload.preload = preload;
 }
-/// Returns why `cell` cannot run `workload` here, if it cannot.
-pub(crate) fn cannot_run(
-    subject: &Subject,
-    cell: &Cell,
-    workload: &Workload,
-    open_files: u64,
-    is_quick: bool,
-) -> Option<String> {
-    if workload.pipeline > 1 && !subject.pipelines(&workload.name) {
-        return Some("one request per connection".to_owned());
-    }
-    let connections = workload.connections;
-    if u64::from(connections) + SPARE_DESCRIPTORS > open_files {
-        return Some(format!("{connections} connections need more than the {open_files} open files allowed here"));
-    }
-    if connections > THREADS_MAX {
-        match cell.connection {
-            Some(Connection::Thread) => return Some(format!("a thread per connection: {connections} threads")),
-            Some(Connection::Worker) => return Some(format!("a worker per connection: {connections} workers")),
-            Some(Connection::Loop | Connection::Task) | None => {}
-        }
-    }
-    subject.why_not(cell, workload, is_quick)
-}
-
 #[cfg(test)]
 mod tests;

@@ -47,8 +47,7 @@ pub(super) fn part(selection: &Selection, picture: &str) -> String {
 
 /// Tables of what TLS and HTTP/2 add, and conditions.
 pub(super) fn part_of_counterparts(summary: &Summary) -> String {
-    let reference = summary.setup.cells.iter().find(|cell| cell.id == summary.setup.reference);
-    let server = reference.map_or(summary.setup.server.as_str(), |cell| cell.server.as_str());
+    let server = &summary.setup.server;
     format!("## {server}\n\n{}\n\n{}\n", counterparts::tables(summary, "###").trim_end(), conditions(summary))
 }
 

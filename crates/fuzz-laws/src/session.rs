@@ -7,7 +7,7 @@ use std::{
 };
 
 use http_server::{HttpOptions, HttpServer, Site, SiteOptions};
-use proto::{BatchInput, Limits, NextWrite, Now, Peer, Segment, Session, Taken, run_batch};
+use proto::{BatchInput, Limits, NextWrite, Now, Peer, Protocol, Segment, Session, Taken, run_batch};
 
 use crate::tearing::Tearing;
 
@@ -50,7 +50,7 @@ pub fn session(data: &[u8]) {
 
 impl World {
     fn new() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tree");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/tree");
         // One file behind its head, one beside it, one from its descriptor; none is revalidated.
         let options =
             SiteOptions { revalidate: Duration::from_secs(1 << 40), cache_file_max: 1_000, ..SiteOptions::default() };
@@ -114,7 +114,7 @@ impl World {
     }
 }
 
-fn write_some(session: &mut Session<HttpServer>, sink: &mut Vec<u8>, max: usize) {
+pub(crate) fn write_some<P: Protocol>(session: &mut Session<P>, sink: &mut Vec<u8>, max: usize) {
     let n = match session.outbox().front() {
         None => return,
         Some(NextWrite::Memory(pieces, count)) => {
@@ -133,7 +133,7 @@ fn write_some(session: &mut Session<HttpServer>, sink: &mut Vec<u8>, max: usize)
     session.outbox().advance(n);
 }
 
-fn take_one(session: &mut Session<HttpServer>, sink: &mut Vec<u8>) {
+pub(crate) fn take_one<P: Protocol>(session: &mut Session<P>, sink: &mut Vec<u8>) {
     let Taken::Segment(segment) = session.outbox().take() else { return };
     match (segment.memory(), &segment) {
         (Some(memory), _) => sink.extend_from_slice(memory),

@@ -19,7 +19,7 @@ pub fn cgi(output: &[u8]) {
     let (mut rest, mut heads, mut body, mut ends) = (&response[..], 0, Vec::new(), 0);
     loop {
         match decoder.next(&mut template, &mut rest).expect("a response that a client understands") {
-            Event::Head(_) => heads += 1,
+            Event::Head(_) | Event::NewHead(..) => heads += 1,
             Event::Body(bytes) => body.extend_from_slice(bytes),
             Event::End => ends += 1,
             Event::NeedMore => break,

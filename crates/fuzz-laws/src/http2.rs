@@ -11,7 +11,7 @@ use crate::tearing::{Progress, Tearing, read_torn};
 pub fn http2(data: &[u8]) {
     let Some((&seed, frames)) = data.split_first() else { return };
     // Little would get beyond a greeting that has to be found first.
-    let stream = [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0], frames].concat();
+    let stream = [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], frames].concat();
     assert_eq!(converse(&stream, Tearing::whole()), converse(&stream, Tearing::new(seed)), "at once, and torn");
 }
 

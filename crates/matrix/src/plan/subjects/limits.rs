@@ -1,0 +1,35 @@
+//! What a machine, or a run, has no room for.
+
+use results::{Cell, Connection, Workload};
+
+use super::Subject;
+
+/// Descriptors that a server needs besides its connections.
+const SPARE_DESCRIPTORS: u64 = 200;
+/// Connections beyond which a thread or a worker per connection is not a sensible thing to measure.
+const THREADS_MAX: u32 = 1024;
+
+/// Returns why `cell` cannot run `workload` here, if it cannot.
+pub(crate) fn cannot_run(
+    subject: &Subject,
+    cell: &Cell,
+    workload: &Workload,
+    open_files: u64,
+    is_quick: bool,
+) -> Option<String> {
+    if workload.pipeline > 1 && !subject.pipelines(&workload.name) {
+        return Some("one request per connection".to_owned());
+    }
+    let connections = workload.connections;
+    if u64::from(connections) + SPARE_DESCRIPTORS > open_files {
+        return Some(format!("{connections} connections need more than the {open_files} open files allowed here"));
+    }
+    if connections > THREADS_MAX {
+        match cell.connection {
+            Some(Connection::Thread) => return Some(format!("a thread per connection: {connections} threads")),
+            Some(Connection::Worker) => return Some(format!("a worker per connection: {connections} workers")),
+            Some(Connection::Loop | Connection::Task) | None => {}
+        }
+    }
+    subject.why_not(cell, workload, is_quick)
+}
