@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use gungraun::{library_benchmark, library_benchmark_group};
 use http_server::{HttpServer, SiteOptions};
-use kvcache::{Codec, FrontEnd, KvOptions, KvServer, ServerInfo, Space, SpaceOptions};
+use kvcache::{Codec, FrontEnd, KvOptions, KvServer, ScriptOptions, ServerInfo, Space, SpaceOptions};
 use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step};
 use service::{LineTarget, LineWriter};
 use store::{KeyHasher, PackedStore, PolicyKind, StoreOptions};
@@ -207,6 +207,7 @@ fn kvcache(input: Vec<u8>) -> Setup<KvServer<PackedStore>> {
             info: ServerInfo::default(),
             snapshot: None,
             clock: kvcache::exact_time,
+            scripts: ScriptOptions { memory_max: 64 << 20, time_limit: Duration::from_secs(5) },
             front_ends: vec![FrontEnd::Detect],
         },
     );

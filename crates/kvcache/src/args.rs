@@ -71,6 +71,15 @@ pub struct KvArgs {
     #[arg(long, value_name = "PASSWORD", value_parser = password)]
     pub requirepass: Option<String>,
 
+    /// Time after which a script that still runs makes commands of others fail instead of wait; Redis's
+    /// busy-reply-threshold
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub script_time_limit: humantime::Duration,
+
+    /// Limit of the memory of each thread's Lua, 1MiB at least
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = script_memory)]
+    pub script_memory: ByteSize,
+
     /// Write a JSON object for each request of sampled connections to this file, or - for standard error; SIGUSR1 has the
     /// file opened anew
     #[arg(long, value_name = "FILE")]
@@ -131,6 +140,14 @@ impl KvArgs {
 
 fn memory(text: &str) -> Result<ByteSize, String> {
     memory_size::parse(text).map(ByteSize).ok_or_else(|| "not a size, such as 30, 100mb or 1.5GiB".to_owned())
+}
+
+/// Parses a size with room for the libraries and a script.
+fn script_memory(text: &str) -> Result<ByteSize, String> {
+    memory(text).and_then(|size| match size.as_u64() {
+        0..0x10_0000 => Err("less than 1MiB".to_owned()),
+        _ => Ok(size),
+    })
 }
 
 fn shards(text: &str) -> Result<usize, String> {

@@ -85,7 +85,9 @@ impl<S: Store + 'static> Conn<S> {
 
     /// Returns a connection that no peer has, for commands that run on another thread than their own connection's.
     pub(crate) fn detached(state: &ServerState<S>) -> Self {
-        Self::new(Dialect::Resp(RequestParser::default()), true, state.clients.unlisted())
+        let registration = state.clients.unlisted();
+        let client = Client::detached(registration);
+        Self { dialect: Dialect::Resp(RequestParser::default()), is_plain: false, started: None, events: None, client }
     }
 
     /// Updates [`Conn::is_plain`]. Must be called after everything that may change it.
@@ -190,6 +192,9 @@ impl<S: Store + 'static> Conn<S> {
     fn is_held(&mut self, state: &ServerState<S>, out: &mut Outbox) -> bool {
         let client = &mut self.client;
         client.is_held &= out.has_pending_replies();
+        if client.change.is_some() && !client.is_held {
+            client.apply_change();
+        }
         let pauses_by_command = matches!(self.dialect, Dialect::Resp(_) | Dialect::Undecided(_));
         client.is_held || !pauses_by_command && state.clients.are_paused() && client.hold(&state.clients, out)
     }

@@ -41,7 +41,7 @@ pub use self::{
     connection::{Conn, FrontEnd},
     events::Events,
     metrics::Metrics,
-    server::{Clock, KvOptions, KvServer, exact_time},
+    server::{Clock, KvOptions, KvServer, ScriptOptions, exact_time},
     state::{ServerInfo, SnapshotError, Space, SpaceOptions, StopServer},
     store_kind::{Sharing, StoreKind, WithStore, store_dimension},
 };

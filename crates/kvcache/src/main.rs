@@ -5,8 +5,8 @@ use std::{env, process::ExitCode, sync::Arc};
 use anyhow::Context;
 use clap::Parser;
 use kvcache::{
-    Events, FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ServerInfo, Sharing, Space, StopServer, WithStore, YesNo,
-    compression_dimension, eviction_dimension, exact_time, store_dimension,
+    Events, FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ScriptOptions, ServerInfo, Sharing, Space, StopServer,
+    WithStore, YesNo, compression_dimension, eviction_dimension, exact_time, store_dimension,
 };
 use service::{Cli, Dimension, Endpoint, Host, LineTarget, ServiceArgs, TlsArgs, TlsDialect};
 use store::Store;
@@ -147,6 +147,10 @@ impl WithStore for Serve<'_> {
             front_ends: std::iter::repeat_n(FrontEnd::Detect, host.listen_front_ends())
                 .chain(kv.front_ends().map(|(_, front_end)| front_end))
                 .collect(),
+            scripts: ScriptOptions {
+                memory_max: usize::try_from(kv.script_memory.as_u64()).unwrap_or(usize::MAX),
+                time_limit: *kv.script_time_limit,
+            },
         };
         let space = Space::<S>::new(kv.space(host.threads(), sharing));
         warn_of_small_memory(&space, kv);
@@ -158,7 +162,11 @@ impl WithStore for Serve<'_> {
         if kv.snapshot.is_some() {
             server.load().context("--snapshot")?;
             let server = Arc::clone(&server);
-            host.at_end(move || server.save().context("the keys have not been saved"));
+            host.at_end(move || {
+                // A script that never ends would keep all keys.
+                server.stop_scripts();
+                server.save().context("the keys have not been saved")
+            });
         }
         server.start(sharing).context("cannot start a thread")?;
         host.registry().register_collector(Box::new(Metrics(Arc::clone(&server))));

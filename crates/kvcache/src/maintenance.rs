@@ -53,7 +53,15 @@ impl Maintenance {
 }
 
 fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates) {
+    if state.scripts.running.elapsed().is_some_and(|time| time >= state.scripts.time_limit()) {
+        state.clients.pause.become_busy();
+    }
+    // A script that takes long has all shards.
+    if state.clients.pause.has_script() {
+        return;
+    }
     let now = Moment { unix_ms: unix_ms() };
+    state.space.finish_unwatches();
     if state.settings.is_expiring_actively.load(Relaxed) {
         expire(&state.space, now, BUDGET);
     }

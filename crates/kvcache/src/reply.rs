@@ -30,6 +30,11 @@ impl Refusal {
     pub(crate) const OUT_OF_MEMORY: Self =
         Self(Cow::Borrowed("OOM command not allowed when used memory > 'maxmemory'."));
 
+    pub(crate) const NO_SCRIPT: Self = Self(Cow::Borrowed("NOSCRIPT No matching script. Please use EVAL."));
+    pub(crate) const NOT_BUSY: Self = Self(Cow::Borrowed("NOTBUSY No scripts in execution right now."));
+    pub(crate) const BUSY: Self =
+        Self(Cow::Borrowed("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."));
+
     pub(crate) fn new(text: impl Into<Cow<'static, str>>) -> Self {
         Self(text.into())
     }

@@ -4,6 +4,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{Arc, OnceLock},
+    thread::JoinHandle,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -14,11 +15,12 @@ use sys::listen::Address;
 use wire::resp::RequestLimits;
 
 use crate::{
+    commands::script_thread,
     connection::{Conn, FrontEnd},
     events::Events,
     maintenance::Maintenance,
     shard_threads::ShardThreads,
-    state::{ServerInfo, ServerState, ServerStateOptions, SnapshotError, SnapshotStore, Space},
+    state::{Scripts, ServerInfo, ServerState, ServerStateOptions, SnapshotError, SnapshotStore, Space},
     store_kind::Sharing,
     window::Window,
 };
@@ -41,6 +43,16 @@ pub struct KvOptions {
     pub clock: Clock,
     /// Protocol of each listening address, by its number; at any other it is detected.
     pub front_ends: Vec<FrontEnd>,
+    pub scripts: ScriptOptions,
+}
+
+/// Limits of scripts.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptOptions {
+    /// Bytes that the Lua state of each thread may take.
+    pub memory_max: usize,
+    /// Time after which a script that runs makes commands fail instead of wait.
+    pub time_limit: Duration,
 }
 
 /// Function that completes the time of a batch.
@@ -58,6 +70,7 @@ pub struct KvServer<S: Store> {
     maintenance: Mutex<Option<Maintenance>>,
     /// Threads of a partitioned store.
     shard_threads: OnceLock<ShardThreads>,
+    script_thread: Mutex<Option<JoinHandle<()>>>,
     front_ends: Vec<FrontEnd>,
     clock: Clock,
     request_timeout: Duration,
@@ -76,13 +89,16 @@ impl<S: Store + 'static> KvServer<S> {
             snapshot,
             clock,
             front_ends,
+            scripts,
         } = options;
+        let scripts = Scripts::new(scripts.memory_max, scripts.time_limit);
         let snapshots = SnapshotStore::new(snapshot);
-        let state = ServerStateOptions { space, password, memory_max, idle_timeout, limits, info, snapshots };
+        let state = ServerStateOptions { space, password, memory_max, idle_timeout, limits, info, snapshots, scripts };
         Self {
             state: Arc::new(ServerState::new(state)),
             maintenance: Mutex::new(None),
             shard_threads: OnceLock::new(),
+            script_thread: Mutex::new(None),
             front_ends,
             clock,
             request_timeout,
@@ -125,6 +141,9 @@ impl<S: Store + 'static> KvServer<S> {
         if let Some(previous) = previous {
             previous.stop();
         }
+        if let Some(thread) = script_thread::start(&self.state)? {
+            *self.script_thread.lock() = Some(thread);
+        }
         if sharing == Sharing::Owned {
             let threads = ShardThreads::start(&self.state)?;
             if let Err(superfluous) = self.shard_threads.set(threads) {
@@ -134,8 +153,18 @@ impl<S: Store + 'static> KvServer<S> {
         Ok(())
     }
 
+    /// Ends the script that runs apart from the drivers, and all that wait for their turn.
+    pub fn stop_scripts(&self) {
+        self.state.scripts.stop();
+        let thread = self.script_thread.lock().take();
+        if let Some(thread) = thread {
+            let _ = thread.join(); // A panic there has been reported by the thread itself.
+        }
+    }
+
     /// Ends the threads, after the last connection has closed.
     pub fn stop(&self) {
+        self.stop_scripts();
         let maintenance = self.maintenance.lock().take();
         if let Some(maintenance) = maintenance {
             maintenance.stop();
@@ -183,7 +212,7 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
 
     fn on_ready(&self, batch: &mut [BatchEntry<'_, Conn<S>>], now: Now) {
         let (state, now) = (&*self.state, (self.clock)(now));
-        state.memcached.flush.run_if_due(&state.space, now);
+        state.memcached.flush.run_if_due(&state.space, &state.clients, now);
         match self.shard_threads.get() {
             None => Window::new(state, now).run_batch(batch),
             Some(threads) => threads.run_batch(state, batch, now),

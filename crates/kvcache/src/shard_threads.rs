@@ -105,6 +105,8 @@ impl ShardThreads {
         batch: &mut [BatchEntry<'_, Conn<S>>],
         now: Now,
     ) {
+        // Held before it is read who may run commands; see `Pin::synchronize`.
+        let _pin = Pin::new();
         let mut keys = Keyspace::new(&state.space, now);
         for entry in batch {
             entry.step = self.read_input(state, entry, &mut keys, now);

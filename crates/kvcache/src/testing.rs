@@ -13,7 +13,7 @@ use wire::resp::RequestLimits;
 use crate::{
     codec::Codec,
     connection::{Conn, FrontEnd},
-    server::{KvOptions, KvServer},
+    server::{KvOptions, KvServer, ScriptOptions},
     state::{ServerInfo, Space, SpaceOptions},
 };
 
@@ -37,6 +37,7 @@ pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
             snapshot: None,
             clock: |now| now,
             front_ends: vec![FrontEnd::Detect, FrontEnd::Us, FrontEnd::Memcached],
+            scripts: ScriptOptions { memory_max: 16 << 20, time_limit: Duration::from_secs(5) },
         },
     ));
     let conn = connect(&server, FrontEnd::Detect);

@@ -13,7 +13,15 @@ pub mod packed;
 mod policy;
 pub mod slotted;
 
-use std::{fmt, mem::MaybeUninit, ptr::NonNull, sync::Arc};
+use std::{
+    fmt,
+    mem::MaybeUninit,
+    ptr::NonNull,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use bytes::Bytes;
 pub use cache::{Cache, CacheCounts, Moment, OutOfMemory};
@@ -94,6 +102,20 @@ impl Pin {
     /// Frees the memory that no scout can be reading any more. Has to be called now and then where no other thread may pin.
     pub fn collect() {
         crossbeam_epoch::pin().flush();
+    }
+
+    /// Waits until every pin that is held now has been dropped. The thread must hold none. Whoever pins later sees what
+    /// this thread has written before.
+    pub fn synchronize() {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let guard = crossbeam_epoch::pin();
+        let over = Arc::clone(&is_over);
+        guard.defer(move || over.store(true, Ordering::Release));
+        drop(guard);
+        while !is_over.load(Ordering::Acquire) {
+            Self::collect();
+            std::thread::yield_now();
+        }
     }
 }
 

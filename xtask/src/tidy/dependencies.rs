@@ -8,11 +8,13 @@ const ENGINES: [&str; 4] = ["mio", "tokio", "io-uring", "tokio-uring"];
 /// It has no socket for a driver to drive: how its requests get to threads is its own affair, and tokio one of the ways.
 const OWN_ENGINES: [(&str, &str); 1] = [("mq-server", "tokio")];
 /// Crate → the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("sys", &[]),
     ("proto", &[]),
     ("wire", &["proto"]),
     ("store", &["proto"]),
+    // Scripts know RESP, and the server as a trait.
+    ("script", &["wire"]),
     // Which file an id means: the server finds it, the load generator checks it.
     ("layouts", &["sys", "wire"]),
     ("drivers", &["proto", "sys"]),
@@ -29,7 +31,8 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("results", &[]),
     ("report", &["results"]),
 ];
-const ALLOWED_TO_SERVERS: [&str; 8] = ["file-cache", "layouts", "proto", "service", "store", "sys", "web", "wire"];
+const ALLOWED_TO_SERVERS: [&str; 9] =
+    ["file-cache", "layouts", "proto", "script", "service", "store", "sys", "web", "wire"];
 
 pub(super) fn point_one_way(packages: &[Package]) -> Vec<Violation> {
     packages.iter().flat_map(|package| check(package, packages)).collect()

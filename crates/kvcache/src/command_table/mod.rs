@@ -66,6 +66,8 @@ flags! {
     NO_ASYNC_LOADING = 11, "no_async_loading";
     NO_MULTI = 12, "no_multi";
     ALLOW_BUSY = 13, "allow_busy";
+    NO_MANDATORY_KEYS = 14, "no_mandatory_keys";
+    MOVABLE_KEYS = 15, "movablekeys";
     /// Takes a subcommand; no flag of Redis's.
     CONTAINER = 31, "";
 }

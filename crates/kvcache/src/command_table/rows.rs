@@ -287,21 +287,33 @@ macro_rules! with_command_rows {
             /// Lists the subcommands.
             "function|help" (2) [LOADING STALE] NO_KEYS, "scripting" "7.0.0" => help::help;
             /// Stops a running function; there is none.
-            "function|kill" (2) [NOSCRIPT ALLOW_BUSY] NO_KEYS, "scripting" "7.0.0" => scripting::nothing_runs;
+            "function|kill" (2) [NOSCRIPT ALLOW_BUSY] NO_KEYS, "scripting" "7.0.0" => scripting::function_kill;
             /// Lists the libraries of functions; there are none.
             "function|list" (-2) [NOSCRIPT] NO_KEYS, "scripting" "7.0.0" => scripting::function_list;
             /// Returns the running function; there is none.
             "function|stats" (2) [NOSCRIPT ALLOW_BUSY] NO_KEYS, "scripting" "7.0.0" => scripting::function_stats;
-            /// Commands about scripts, which are not supported.
+            /// Runs a script of Lua.
+            "eval" (-3) [NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS] NO_KEYS, "scripting" "2.6.0" => scripting::eval;
+            /// Runs a cached script of Lua.
+            "evalsha" (-3) [NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS] NO_KEYS, "scripting" "2.6.0" => scripting::evalsha;
+            /// Runs a script of Lua that only reads.
+            "eval_ro" (-3) [READONLY NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS] NO_KEYS, "scripting" "7.0.0" => scripting::eval_ro;
+            /// Runs a cached script of Lua that only reads.
+            "evalsha_ro" (-3) [READONLY NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS] NO_KEYS, "scripting" "7.0.0" => scripting::evalsha_ro;
+            /// Commands about scripts.
             "script" (-2) [CONTAINER] NO_KEYS, "scripting" "2.6.0" => help::container;
-            /// Tells which scripts are cached; none is.
+            /// Controls the debugger of scripts; there is none.
+            "script|debug" (3) [NOSCRIPT] NO_KEYS, "scripting" "3.2.0" => scripting::script_debug;
+            /// Tells which scripts are cached.
             "script|exists" (-3) [NOSCRIPT] NO_KEYS, "scripting" "2.6.0" => scripting::script_exists;
-            /// Deletes all cached scripts; there are none.
+            /// Forgets all cached scripts.
             "script|flush" (-2) [NOSCRIPT] NO_KEYS, "scripting" "2.6.0" => scripting::script_flush;
             /// Lists the subcommands.
             "script|help" (2) [LOADING STALE] NO_KEYS, "scripting" "5.0.0" => help::help;
-            /// Stops a running script; there is none.
-            "script|kill" (2) [NOSCRIPT ALLOW_BUSY] NO_KEYS, "scripting" "2.6.0" => scripting::nothing_runs;
+            /// Stops a script that takes long and has not written.
+            "script|kill" (2) [NOSCRIPT ALLOW_BUSY] NO_KEYS, "scripting" "2.6.0" => scripting::script_kill;
+            /// Caches a script without running it.
+            "script|load" (3) [NOSCRIPT STALE] NO_KEYS, "scripting" "2.6.0" => scripting::script_load;
             /// Commands about users; there is one, called default.
             "acl" (-2) [CONTAINER] NO_KEYS, "server" "6.0.0" => help::container;
             /// Lists the categories of commands, or the commands of a category.

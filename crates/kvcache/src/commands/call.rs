@@ -22,6 +22,8 @@ pub(crate) struct Call<'c, 's, S: Store + 'static> {
     pub(crate) reply: Reply<'c>,
     /// Fate of the connection after this command.
     pub(crate) flow: Flow,
+    /// True if another thread runs the command, and counts it.
+    pub(crate) is_handed_over: bool,
 }
 
 impl<'c, S: Store + 'static> Call<'c, '_, S> {

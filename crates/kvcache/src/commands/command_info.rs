@@ -3,7 +3,7 @@
 use store::Store;
 
 use super::{
-    call::Call,
+    call::{Call, parse_integer},
     details::{self, categories},
     glob,
 };
@@ -109,7 +109,8 @@ fn parse_getkeys<'a>(args: &'a [&'a [u8]]) -> Result<(&'static Command, KeyAcces
         command => command,
     };
     let command = command.ok_or_else(|| Refusal::new("ERR Invalid command specified"))?;
-    if command.keys == Keys(0, 0, 0) {
+    let is_script = command.flags.has(Flags::MOVABLE_KEYS);
+    if command.keys == Keys(0, 0, 0) && !is_script {
         return Err(Refusal::new("ERR The command has no key arguments"));
     }
     if !command.has_arity(args.len()) {
@@ -117,6 +118,13 @@ fn parse_getkeys<'a>(args: &'a [&'a [u8]]) -> Result<(&'static Command, KeyAcces
     }
     let access: Vec<&str> = details::of(command.name).access().collect();
     let basic = basic_access(command);
+    if is_script {
+        let count =
+            args.get(COUNT_AT).and_then(|count| parse_integer(count)).and_then(|count| usize::try_from(count).ok());
+        let keys = count.and_then(|count| args[COUNT_AT + 1..].get(..count));
+        let keys = keys.ok_or_else(|| Refusal::new("ERR Invalid arguments specified for command"))?;
+        return Ok((command, keys.iter().map(|&key| (key, access.first().copied().unwrap_or(basic))).collect()));
+    }
     let access_of = |at: usize| access.get(at).or_else(|| access.last()).copied().unwrap_or(basic);
     Ok((command, command.keys_among(args).enumerate().map(|(at, key)| (key, access_of(at))).collect()))
 }
@@ -161,6 +169,10 @@ fn describe(command: &'static Command, reply: &mut Reply<'_>) {
 /// Writes the key specifications: each is of one key, but the last is of a range.
 fn key_specifications(command: &Command, reply: &mut Reply<'_>) {
     let Keys(first, last, step) = command.keys;
+    if command.flags.has(Flags::MOVABLE_KEYS) {
+        reply.set(1);
+        return counted_keys(command, reply);
+    }
     if first == 0 {
         return reply.set(0);
     }
@@ -182,6 +194,22 @@ fn key_specifications(command: &Command, reply: &mut Reply<'_>) {
     }
 }
 
+/// Writes the key specification of a script: an argument says how many keys follow.
+fn counted_keys(command: &Command, reply: &mut Reply<'_>) {
+    let notes = match command.name {
+        "eval" => Some("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"),
+        "eval_ro" => Some("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"),
+        _ => None,
+    };
+    let access = details::of(command.name).access().next().unwrap_or_default();
+    begin_key_specification(notes, access, reply);
+    search_step(reply, "begin_search", "index", &[("index", COUNT_AT as i16)]);
+    search_step(reply, "find_keys", "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]);
+}
+
+/// Position of the number of keys among the arguments of a script's command.
+const COUNT_AT: usize = 2;
+
 fn key_specification(command: &Command, access: &str, [begin, last, step]: [i16; 3], reply: &mut Reply<'_>) {
     let notes = match command.name {
         "set" => Some("RW and ACCESS due to the optional `GET` argument"),
@@ -189,6 +217,12 @@ fn key_specification(command: &Command, access: &str, [begin, last, step]: [i16;
         "bitfield" => Some("This command allows both access and modification of the key"),
         _ => None,
     };
+    begin_key_specification(notes, access, reply);
+    search_step(reply, "begin_search", "index", &[("index", begin)]);
+    search_step(reply, "find_keys", "range", &[("lastkey", last), ("keystep", step), ("limit", 0)]);
+}
+
+fn begin_key_specification(notes: Option<&str>, access: &str, reply: &mut Reply<'_>) {
     reply.map(if notes.is_some() { 4 } else { 3 });
     if let Some(notes) = notes {
         reply.bulk(b"notes");
@@ -198,8 +232,6 @@ fn key_specification(command: &Command, access: &str, [begin, last, step]: [i16;
     reply.bulk(b"flags");
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
-    search_step(reply, "begin_search", "index", &[("index", begin)]);
-    search_step(reply, "find_keys", "range", &[("lastkey", last), ("keystep", step), ("limit", 0)]);
 }
 
 fn search_step(reply: &mut Reply<'_>, name: &str, kind: &str, numbers: &[(&str, i16)]) {

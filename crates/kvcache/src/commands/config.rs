@@ -106,7 +106,9 @@ pub(super) fn resetstat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 /// Returns all settings. Names and values are those of Redis. A setting of Redis that means nothing here is listed if
 /// tools look for it and one of its values tells the truth.
 fn parameters<S: Store + 'static>() -> Vec<Parameter<S>> {
-    let changing: [Parameter<S>; 7] = [
+    let changing: [Parameter<S>; 9] = [
+        script_time_limit("lua-time-limit"),
+        script_time_limit("busy-reply-threshold"),
         Parameter {
             name: "maxmemory",
             get: |state| text(state.settings.memory_max().unwrap_or(0)),
@@ -141,9 +143,19 @@ fn parameters<S: Store + 'static>() -> Vec<Parameter<S>> {
     changing.into_iter().chain(others).collect()
 }
 
+/// Returns the setting of the time after which others do not wait for a script any more, which has two names.
+fn script_time_limit<S: Store + 'static>(name: &'static str) -> Parameter<S> {
+    Parameter { name, get: |state| text(state.scripts.time_limit_ms.load(Relaxed)), set: Set::Parsed(busy_threshold) }
+}
+
+fn busy_threshold<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
+    let ms = number(value, 0, i64::MAX)?.unsigned_abs();
+    Ok(Box::new(move |call| call.state.scripts.set_time_limit_ms(ms)))
+}
+
 /// Settings of Redis that have no effect here, with its default values. Tools set them; none of them promises that data is
 /// safe, or that something is limited or reported.
-const IGNORED: [(&str, &str); 24] = [
+const IGNORED: [(&str, &str); 22] = [
     ("stop-writes-on-bgsave-error", "yes"),
     ("rdbcompression", "yes"),
     ("rdbchecksum", "yes"),
@@ -155,8 +167,6 @@ const IGNORED: [(&str, &str); 24] = [
     ("lazyfree-lazy-server-del", "no"),
     ("lazyfree-lazy-user-del", "no"),
     ("replica-lazy-flush", "no"),
-    ("lua-time-limit", "5000"),
-    ("busy-reply-threshold", "5000"),
     ("hash-max-listpack-entries", "128"),
     ("hash-max-listpack-value", "64"),
     ("hash-max-ziplist-entries", "128"),

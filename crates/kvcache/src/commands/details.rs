@@ -65,7 +65,8 @@ pub(super) fn categories(command: &Command) -> Vec<&'static str> {
     let explicit: Vec<_> = of(command.name).explicit_categories().collect();
     let flags = command.flags;
     let is_in = |category: &&str| match *category {
-        "read" => flags.has(Flags::READONLY),
+        // A script that only reads is none of Redis's readers.
+        "read" => flags.has(Flags::READONLY) && command.group != "scripting",
         "write" => flags.has(Flags::WRITE),
         "admin" | "dangerous" if flags.has(Flags::ADMIN) => true,
         "fast" => flags.has(Flags::FAST),

@@ -79,7 +79,7 @@ fn answer_into<S: Store + 'static>(
     out: &mut Outbox,
 ) -> Flow {
     let reply = Reply { out, version: client.version };
-    let mut call = Call { state, client, keys, args, now, reply, flow: Flow::Open };
+    let mut call = Call { state, client, keys, args, now, reply, flow: Flow::Open, is_handed_over: false };
     match call.admit() {
         Ok(Admission::Run(number)) => {
             if let Err(refusal) = call.run(number) {
@@ -96,11 +96,19 @@ fn answer_into<S: Store + 'static>(
     call.flow
 }
 
-/// True if CLIENT PAUSE makes this request wait.
+/// True if CLIENT PAUSE or a script makes this request wait.
 pub(crate) fn is_paused<S: Store>(state: &ServerState<S>, client: &Client<S>, args: &[&[u8]]) -> bool {
+    if !state.clients.are_paused() || client.is_detached {
+        return false;
+    }
+    if state.clients.pause.has_script() && !state.clients.pause.is_busy() && client.is_authenticated {
+        return !scripting::runs_beside_script(args);
+    }
     let is_write = || match command_table::find(args[0]) {
         Some(number) if TABLE[number].name == "exec" => client.has_queued_writes(),
-        Some(number) => TABLE[number].flags.has(Flags::WRITE),
+        // Scripts may write unless their command says otherwise.
+        Some(number) if TABLE[number].flags.has(Flags::READONLY) => false,
+        Some(number) => TABLE[number].flags.has(Flags::WRITE) || scripting::runs_script(number),
         None => false,
     };
     match state.clients.pause.mode() {
@@ -131,6 +139,9 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if !self.client.is_authenticated && !command.flags.has(Flags::NO_AUTH) {
             return Err(Refusal::new("NOAUTH Authentication required."));
         }
+        if self.is_kept_out() {
+            return Err(Refusal::BUSY);
+        }
         match self.client.is_in_transaction() && !transactions::is_immediate(command.name) {
             true if command.flags.has(Flags::NO_MULTI) => {
                 Err(Refusal::new("ERR Command not allowed inside a transaction"))
@@ -138,6 +149,11 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             true => Ok(Admission::Queue(number)),
             false => Ok(Admission::Run(number)),
         }
+    }
+
+    /// True if a script has run for so long that this command is refused instead of waiting.
+    fn is_kept_out(&self) -> bool {
+        self.state.clients.pause.is_busy() && !self.client.is_detached && !scripting::runs_beside_script(self.args)
     }
 
     fn command(&self) -> Result<(usize, &'static Command), Refusal> {
@@ -154,9 +170,12 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     }
 
     /// Runs a command whose arguments have been counted, and measures it.
-    fn run(&mut self, number: usize) -> Outcome {
+    pub(super) fn run(&mut self, number: usize) -> Outcome {
         let began = Instant::now();
         let outcome = Handlers::<S>::ALL[number](self);
+        if self.is_handed_over {
+            return outcome;
+        }
         let duration = began.elapsed();
         self.state.statistics.add_call(number, duration, outcome.is_ok());
         if self.state.slow_log.is_slow(duration) && !TABLE[number].flags.has(Flags::SKIP_SLOWLOG) {
@@ -207,7 +226,11 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if !self.is(0, "EXEC") {
             return self.refuse(refusal);
         }
-        self.end_transaction();
+        match self.state.clients.pause.has_script() {
+            // The script has all keys.
+            true => drop(self.client.take_transaction()),
+            false => drop(self.end_transaction()),
+        }
         let why = refusal.0.strip_prefix("ERR ").unwrap_or(&refusal.0);
         self.refuse(&Refusal::new(format!("EXECABORT Transaction discarded because of: {why}")));
     }
@@ -216,6 +239,9 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 fn exec<S: Store + 'static>(call: &mut Call<'_, '_, S>) -> Outcome {
     if !call.client.is_in_transaction() {
         return Err(Refusal::new("ERR EXEC without MULTI"));
+    }
+    if !call.client.is_detached && call.client.has_queued(scripting::runs_script) {
+        return scripting::hand_over(call);
     }
     call.lock_all();
     let transaction = call.client.transaction(&call.state.space);
@@ -246,6 +272,7 @@ fn exec<S: Store + 'static>(call: &mut Call<'_, '_, S>) -> Outcome {
                 now: call.now,
                 reply: Reply { out: &mut *call.reply.out, version: call.reply.version },
                 flow: Flow::Open,
+                is_handed_over: false,
             };
             if let Err(refusal) = inner.run(*number) {
                 inner.refuse(&refusal);

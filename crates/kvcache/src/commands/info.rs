@@ -135,6 +135,12 @@ impl<S: Store> Call<'_, '_, S> {
         lines.add_memory("used_memory_peak", peak);
         lines.add("used_memory_peak_perc", format_args!("{:.2}%", 100.0 * used as f64 / peak.max(1) as f64));
         lines.add("used_memory_dataset", used);
+        let (scripts, text_bytes) = self.state.scripts.cached();
+        let lua_bytes = self.state.scripts.lua_bytes() as u64;
+        lines.add_memory("used_memory_lua", lua_bytes);
+        lines.add("used_memory_vm_eval", lua_bytes);
+        lines.add("used_memory_scripts_eval", text_bytes);
+        lines.add("number_of_cached_scripts", scripts);
         lines.add_memory("total_system_memory", sys::memory::total());
         lines.add_memory("maxmemory", limit);
         lines.add("maxmemory_policy", self.state.settings.policy());

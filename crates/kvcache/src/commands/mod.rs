@@ -26,6 +26,8 @@ mod perf;
 mod persistence;
 mod ranges;
 mod scan;
+mod script_host;
+pub(crate) mod script_thread;
 mod scripting;
 mod server;
 mod set_options;

@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
+use parking_lot::Mutex;
 use proto::Outbox;
 use store::Store;
 use wire::resp::Version;
 
 use super::{
     clients::{Clients, Registration},
+    scripts::ClientChange,
     space::Space,
     transaction::Transaction,
 };
@@ -25,6 +27,10 @@ pub(crate) struct Client<S: Store> {
     /// True while a reply is to come before anything more is read.
     pub(crate) is_held: bool,
     pub(crate) registration: Registration,
+    /// True for one that no connection has: its commands were admitted before they came here.
+    pub(crate) is_detached: bool,
+    /// State that a script or transaction on another thread leaves for this client.
+    pub(crate) change: Option<Arc<Mutex<Option<ClientChange>>>>,
     transaction: Option<Box<Transaction<S>>>,
 }
 
@@ -49,7 +55,22 @@ impl<S: Store> Client<S> {
             is_no_touch: false,
             is_held: false,
             registration,
+            is_detached: false,
+            change: None,
             transaction: None,
+        }
+    }
+
+    /// Returns a client that no connection has, for commands that run on another thread than their own connection's.
+    pub(crate) fn detached(registration: Registration) -> Self {
+        Self { is_detached: true, ..Self::new(true, registration) }
+    }
+
+    /// Takes over what a script or transaction on another thread has changed, once it has been answered.
+    pub(crate) fn apply_change(&mut self) {
+        let change = self.change.take().and_then(|change| change.lock().take());
+        if let Some(ClientChange { database, version }) = change {
+            (self.database, self.version) = (database, version);
         }
     }
 
@@ -80,6 +101,15 @@ impl<S: Store> Client<S> {
 
     pub(crate) fn transaction(&mut self, space: &Arc<Space<S>>) -> &mut Transaction<S> {
         self.transaction.get_or_insert_with(|| Box::new(Transaction::new(space)))
+    }
+
+    /// True if a command of this kind is queued.
+    pub(crate) fn has_queued(&self, is_wanted: impl Fn(usize) -> bool) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.has_queued(is_wanted))
+    }
+
+    pub(crate) fn set_transaction(&mut self, transaction: Option<Box<Transaction<S>>>) {
+        self.transaction = transaction;
     }
 
     pub(crate) fn take_transaction(&mut self) -> Option<Box<Transaction<S>>> {

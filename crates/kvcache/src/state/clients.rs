@@ -16,7 +16,7 @@ use sys::{
     socket::{self, Handle},
 };
 
-use super::pause::{Pause, PauseMode};
+use super::pause::Pause;
 use crate::reply::Refusal;
 
 /// All connections.
@@ -114,10 +114,10 @@ impl Clients {
         self.next_id.load(Relaxed)
     }
 
-    /// True while CLIENT PAUSE makes commands wait.
+    /// True while CLIENT PAUSE or a script makes commands wait.
     #[inline]
     pub(crate) fn are_paused(&self) -> bool {
-        self.pause.mode() != PauseMode::None
+        self.pause.is_on()
     }
 
     /// Closes connections that have been idle since before `unix_ms`.

@@ -9,7 +9,7 @@ use proto::Now;
 use store::Store;
 use wire::memcached::Limits;
 
-use super::space::Space;
+use super::{clients::Clients, space::Space};
 
 /// Bits of an entry's version that hold the unique number; 0: none has been assigned. memcached's marks are above them.
 pub(crate) const UNIQUE_NUMBER: u64 = (1 << 62) - 1;
@@ -89,15 +89,18 @@ impl DelayedFlush {
 
     /// Flushes if the time has come. Must be called before each batch.
     #[inline]
-    pub(crate) fn run_if_due<S: Store>(&self, space: &Space<S>, now: Now) {
+    pub(crate) fn run_if_due<S: Store>(&self, space: &Space<S>, clients: &Clients, now: Now) {
         let at = self.at.load(Ordering::Relaxed);
-        if at != u64::MAX && u128::from(at) <= now.unix.as_millis() {
+        // A script that takes long has all shards.
+        if at != u64::MAX && u128::from(at) <= now.unix.as_millis() && !clients.pause.has_script() {
             self.run(space);
         }
     }
 
     #[cold]
     fn run<S: Store>(&self, space: &Space<S>) {
+        // A script that takes all shards waits for whoever is at work; see `store::Pin`.
+        let _pin = store::Pin::new();
         // Several threads may see that it is due; one of them does it.
         if self.at.swap(u64::MAX, Ordering::Relaxed) != u64::MAX {
             space.for_each_shard(|cache| cache.clear());

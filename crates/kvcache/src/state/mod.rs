@@ -8,6 +8,7 @@ mod gauges;
 mod latency_monitor;
 mod memcached;
 mod pause;
+mod scripts;
 mod server_info;
 mod settings;
 mod slow_log;
@@ -35,10 +36,11 @@ pub(crate) use self::{
     latency_monitor::{LatencyMonitor, LatencySample, LatencySeries},
     memcached::{MemcachedState, UNIQUE_NUMBER},
     pause::PauseMode,
+    scripts::{CachedScript, ClientChange, HandedOver, ScriptError, ScriptJob, Scripts},
     settings::Settings,
     slow_log::{SlowCommand, SlowLog, redacted_args},
     snapshot::{SaveStart, SnapshotStore},
-    space::{DATABASE_PREFIX, DATABASES, Item, Keyspace, split_stored_key, stored_key},
+    space::{DATABASE_PREFIX, DATABASES, Item, Keyspace, StoredValue, split_stored_key, stored_key},
     statistics::{BATCH_BUCKETS, BUCKETS, CommandReading, PerfReport, Statistics, upper_ns},
     timer::Timer,
 };
@@ -64,6 +66,7 @@ pub(crate) struct ServerState<S: Store> {
     limits_before_auth: RequestLimits,
     pub(crate) memcached: MemcachedState,
     pub(crate) snapshots: Arc<SnapshotStore>,
+    pub(crate) scripts: Scripts<S>,
     /// Time of the next log line about HTTP, in seconds since the start.
     next_http_warning_s: AtomicU64,
 }
@@ -82,11 +85,13 @@ pub(crate) struct ServerStateOptions<S: Store> {
     pub(crate) limits: RequestLimits,
     pub(crate) info: ServerInfo,
     pub(crate) snapshots: SnapshotStore,
+    pub(crate) scripts: Scripts<S>,
 }
 
 impl<S: Store> ServerState<S> {
     pub(crate) fn new(options: ServerStateOptions<S>) -> Self {
-        let ServerStateOptions { space, password, memory_max, idle_timeout, limits, info, snapshots } = options;
+        let ServerStateOptions { space, password, memory_max, idle_timeout, limits, info, snapshots, scripts } =
+            options;
         let policy = space.lock(0).policy();
         Self {
             space: Arc::new(space),
@@ -102,6 +107,7 @@ impl<S: Store> ServerState<S> {
             limits_before_auth: limits.before_authentication(),
             memcached: MemcachedState::new(limits.bulk_bytes_max),
             snapshots: Arc::new(snapshots),
+            scripts,
             next_http_warning_s: AtomicU64::new(0),
         }
     }

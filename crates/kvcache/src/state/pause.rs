@@ -1,4 +1,4 @@
-//! CLIENT PAUSE: commands that wait, without a thread that waits with them.
+//! CLIENT PAUSE, and scripts that take long: commands that wait, without a thread that waits with them.
 //!
 //! A connection whose command has to wait keeps its input and defers an empty reply. When that is fulfilled, the driver
 //! offers the input again.
@@ -19,10 +19,17 @@ pub(crate) enum PauseMode {
     All,
 }
 
+/// Bits of the mode that are a [`PauseMode`].
+const MODE: u8 = 3;
+/// Bit of the mode that is set while the thread of scripts runs one.
+const SCRIPT: u8 = 4;
+/// Bit that is added when that has run for so long that commands are refused instead of waiting.
+const BUSY: u8 = 8;
+
 /// The pause, and the connections that wait for its end.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
-    /// A [`PauseMode`]; read once per batch.
+    /// A [`PauseMode`], and the bits about scripts; read once per batch.
     mode: AtomicU8,
     state: Mutex<State>,
 }
@@ -40,11 +47,55 @@ impl Pause {
 
     #[inline]
     pub(crate) fn mode(&self) -> PauseMode {
-        match self.mode.load(Ordering::Relaxed) {
+        match self.mode.load(Ordering::Relaxed) & MODE {
             0 => PauseMode::None,
             1 => PauseMode::Writes,
             _ => PauseMode::All,
         }
+    }
+
+    /// True if a command may have to wait.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) != 0
+    }
+
+    /// True while the thread of scripts runs one.
+    pub(crate) fn has_script(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) & SCRIPT != 0
+    }
+
+    /// True while that script runs for longer than others wait.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) & BUSY != 0
+    }
+
+    /// Makes all commands wait for a script.
+    pub(crate) fn begin_script(&self) {
+        // What follows must not be seen by a thread that has not seen this; see `store::Pin::synchronize`.
+        self.mode.fetch_or(SCRIPT, Ordering::SeqCst);
+    }
+
+    /// Has commands refused instead, those that wait included.
+    pub(crate) fn become_busy(&self) {
+        let state = self.state();
+        self.mode.fetch_or(BUSY, Ordering::SeqCst);
+        Self::release(state);
+    }
+
+    /// Ends what [`Pause::begin_script`] has begun. True if connections have waited.
+    pub(crate) fn end_script(&self) -> bool {
+        let state = self.state();
+        self.mode.fetch_and(MODE, Ordering::SeqCst);
+        Self::release(state)
+    }
+
+    fn release(mut state: MutexGuard<'_, State>) -> bool {
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state); // Fulfilling a promise wakes a driver.
+        let has_waited = !waiting.is_empty();
+        waiting.into_iter().for_each(|promise| promise.fulfil(Outbox::default()));
+        has_waited
     }
 
     /// Begins a pause. One that is under way becomes stricter or longer, never less so. The caller must see to it that
@@ -52,7 +103,7 @@ impl Pause {
     pub(crate) fn begin(&self, mode: PauseMode, until: Instant) {
         let mut state = self.state();
         state.until = state.until.max(Some(until));
-        self.mode.store(mode.max(self.mode()) as u8, Ordering::Relaxed);
+        self.mode.fetch_or(mode as u8, Ordering::Relaxed);
     }
 
     /// Ends the pause, unless it has been prolonged beyond `now`. `None` ends it in any case.
@@ -61,17 +112,15 @@ impl Pause {
         if now.is_some_and(|now| state.until.is_some_and(|until| until > now)) {
             return;
         }
-        self.mode.store(PauseMode::None as u8, Ordering::Relaxed);
+        self.mode.fetch_and(!MODE, Ordering::Relaxed);
         state.until = None;
-        let waiting = std::mem::take(&mut state.waiting);
-        drop(state); // Fulfilling a promise wakes a driver.
-        waiting.into_iter().for_each(|promise| promise.fulfil(Outbox::default()));
+        Self::release(state);
     }
 
     /// Makes a connection wait for the end. False if there is no pause any more.
     pub(crate) fn hold(&self, out: &mut Outbox) -> bool {
         let mut state = self.state();
-        if self.mode() == PauseMode::None {
+        if !self.is_on() {
             return false;
         }
         state.waiting.push(out.defer());

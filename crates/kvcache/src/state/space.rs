@@ -1,5 +1,7 @@
 //! All keys: shards behind locks, and the view that commands have of them.
 
+mod pinned;
+
 use std::{
     borrow::Cow,
     sync::{
@@ -12,6 +14,7 @@ use parking_lot::{Mutex, MutexGuard};
 use proto::Now;
 use store::{Attributes, Cache, CacheCounts, KeyHasher, Moment, OutOfMemory, PolicyKind, Store, StoreOptions};
 
+pub(crate) use self::pinned::StoredValue;
 use crate::{codec::Codec, value::Value};
 
 /// Number of databases that can be selected.
@@ -36,6 +39,8 @@ pub struct Space<S: Store> {
     codec: Codec,
     /// True if there may be keys of other databases than 0. Written under the lock of such a key's shard.
     has_prefixed: AtomicBool,
+    /// Watched keys that were given up while their shards were locked: their hashes, and since when they were watched.
+    late_unwatches: Mutex<Vec<(u64, u64)>>,
 }
 
 /// One shard, aligned to two cache lines, since processors fetch them in pairs.
@@ -72,6 +77,7 @@ impl<S: Store> Space<S> {
             hasher: options.store.hasher.clone(),
             codec: options.codec,
             has_prefixed: AtomicBool::new(false),
+            late_unwatches: Mutex::default(),
         }
     }
 
@@ -189,6 +195,8 @@ pub(crate) struct Keyspace<'s, S: Store> {
     pub now: Moment,
     /// Bytes by which each shard may exceed its limit now.
     allowance: usize,
+    /// True while the shards of a script stay locked; see [`Keyspace::pin`].
+    is_pinned: bool,
     /// The same time in milliseconds, rounded up: what expires so long after it is never early.
     pub now_rounded_up_ms: u64,
 }
@@ -197,6 +205,8 @@ pub(crate) struct Keyspace<'s, S: Store> {
 enum Locked<'s, S> {
     None,
     One(usize, MutexGuard<'s, Cache<S>>),
+    /// Shards of a script, in order.
+    Some(Vec<(usize, MutexGuard<'s, Cache<S>>)>),
     All(Vec<MutexGuard<'s, Cache<S>>>),
 }
 
@@ -212,6 +222,7 @@ impl<'s, S: Store> Keyspace<'s, S> {
             is_no_touch: false,
             now: Moment { unix_ms },
             allowance: 0,
+            is_pinned: false,
             now_rounded_up_ms: unix_ms.saturating_add(has_fraction.into()),
         }
     }
@@ -231,11 +242,16 @@ impl<'s, S: Store> Keyspace<'s, S> {
         match &self.locked {
             Locked::One(locked, _) if *locked == index => {}
             Locked::All(_) => {}
-            Locked::One(..) | Locked::None => self.lock_shard(index),
+            Locked::Some(guards) if guards.iter().any(|(locked, _)| *locked == index) => {}
+            Locked::One(..) | Locked::Some(_) | Locked::None => self.lock_shard(index),
         }
         match &mut self.locked {
             Locked::One(_, guard) => guard,
             Locked::All(guards) => &mut guards[index],
+            Locked::Some(guards) => {
+                let at = guards.iter().position(|(locked, _)| *locked == index);
+                &mut guards[at.unwrap_or(0)].1
+            }
             Locked::None => unreachable!("a shard has just been locked"),
         }
     }
@@ -246,9 +262,9 @@ impl<'s, S: Store> Keyspace<'s, S> {
         self.locked = Locked::One(index, self.space.lock(index));
     }
 
-    /// Locks all shards: from here on no other thread sees or changes a key.
+    /// Locks all shards: from here on no other thread sees or changes a key. A script has locked those that it needs.
     pub(crate) fn lock_all(&mut self) {
-        if !matches!(self.locked, Locked::All(_)) {
+        if !self.is_pinned && !matches!(self.locked, Locked::All(_)) {
             self.locked = Locked::None;
             self.locked = Locked::All((0..self.space.shards()).map(|index| self.space.lock(index)).collect());
         }
@@ -258,8 +274,14 @@ impl<'s, S: Store> Keyspace<'s, S> {
         matches!(self.locked, Locked::All(_))
     }
 
-    /// Visits every shard. Unless all are locked it is one after the other, and the last one stays locked.
+    /// Visits every shard, or those of a script. Unless all are locked it is one after the other, and the last one stays
+    /// locked.
     pub(crate) fn for_each_shard(&mut self, mut visit: impl FnMut(&mut Cache<S>)) {
+        match &mut self.locked {
+            Locked::One(_, guard) if self.is_pinned => return visit(guard),
+            Locked::Some(guards) => return guards.iter_mut().for_each(|(_, guard)| visit(guard)),
+            Locked::One(..) | Locked::None | Locked::All(_) => {}
+        }
         (0..self.space.shards()).for_each(|shard| visit(self.shard(shard)));
     }
 

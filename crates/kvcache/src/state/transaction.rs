@@ -85,6 +85,11 @@ impl<S: Store> Transaction<S> {
         mem::take(&mut self.queue)
     }
 
+    /// True if a command of this kind is queued.
+    pub(crate) fn has_queued(&self, is_wanted: impl Fn(usize) -> bool) -> bool {
+        self.queue.iter().any(|command| is_wanted(command.number))
+    }
+
     /// Number of queued commands.
     pub(crate) fn queued(&self) -> usize {
         self.queue.len()
@@ -128,7 +133,7 @@ impl<S: Store> Transaction<S> {
 impl<S: Store> Drop for Transaction<S> {
     fn drop(&mut self) {
         for watch in mem::take(&mut self.watches) {
-            self.space.lock(self.space.shard_of(watch.hash)).unwatch(watch.hash, watch.since);
+            self.space.unwatch_soon(watch.hash, watch.since);
         }
     }
 }

@@ -11,4 +11,6 @@ mod laws;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod scripts;
+#[cfg(test)]
 mod stock;

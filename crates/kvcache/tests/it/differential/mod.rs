@@ -8,7 +8,7 @@
 //! `KVCACHE_DIFFERENTIAL` is the number of commands, `KVCACHE_SEED` their seed.
 
 mod generate;
-mod reply;
+pub(crate) mod reply;
 pub(crate) mod servers;
 
 use std::{collections::VecDeque, env};

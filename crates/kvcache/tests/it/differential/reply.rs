@@ -5,19 +5,19 @@ use testkit::Client;
 
 /// One end of a connection, whose replies are read one by one.
 #[derive(Debug)]
-pub(super) struct Replies {
-    pub(super) client: Client,
+pub(crate) struct Replies {
+    pub(crate) client: Client,
     unread: Vec<u8>,
     chunk: Vec<u8>,
 }
 
 impl Replies {
-    pub(super) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self { client, unread: Vec::new(), chunk: vec![0; 1 << 18] }
     }
 
     /// Returns the bytes of the next reply.
-    pub(super) fn next(&mut self) -> anyhow::Result<Vec<u8>> {
+    pub(crate) fn next(&mut self) -> anyhow::Result<Vec<u8>> {
         loop {
             if let Some(len) = length(&self.unread) {
                 let rest = self.unread.split_off(len);
@@ -32,13 +32,13 @@ impl Replies {
 
 /// A reply and the replies that it consists of.
 #[derive(Debug)]
-pub(super) struct Node<'a> {
-    pub(super) raw: &'a [u8],
-    pub(super) children: Vec<Self>,
+pub(crate) struct Node<'a> {
+    pub(crate) raw: &'a [u8],
+    pub(crate) children: Vec<Self>,
 }
 
 impl<'a> Node<'a> {
-    pub(super) fn parse(bytes: &'a [u8]) -> anyhow::Result<Self> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> anyhow::Result<Self> {
         let len = length(bytes).context("a reply is torn")?;
         let (raw, mut at) = (&bytes[..len], line_end(bytes).unwrap_or(len));
         let mut children = Vec::new();
@@ -51,15 +51,15 @@ impl<'a> Node<'a> {
     }
 
     /// Returns the first line.
-    pub(super) fn head(&self) -> &'a [u8] {
+    pub(crate) fn head(&self) -> &'a [u8] {
         &self.raw[..line_end(self.raw).unwrap_or(self.raw.len())]
     }
 
-    pub(super) fn integer(&self) -> Option<i64> {
+    pub(crate) fn integer(&self) -> Option<i64> {
         std::str::from_utf8(self.raw).ok()?.strip_prefix(':')?.trim_end().parse().ok()
     }
 
-    pub(super) fn sorted(&self) -> Vec<&'a [u8]> {
+    pub(crate) fn sorted(&self) -> Vec<&'a [u8]> {
         let mut all: Vec<&[u8]> = self.children.iter().map(|child| child.raw).collect();
         all.sort_unstable();
         all

@@ -34,7 +34,7 @@ impl Redis {
     }
 }
 
-pub(super) fn kvcache(driver: DriverKind, args: &[&str]) -> anyhow::Result<Server> {
+pub(crate) fn kvcache(driver: DriverKind, args: &[&str]) -> anyhow::Result<Server> {
     let common = ["--listen", "127.0.0.1:0", "--max-request-size", "1MiB", "--driver", driver.name()];
     Server::start(Path::new(EXE), common.iter().chain(args))
 }

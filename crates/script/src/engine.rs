@@ -1,0 +1,226 @@
+//! One Lua state: compiled scripts, and running them.
+
+use std::{cell::RefCell, collections::HashMap, fmt, rc::Rc};
+
+use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState, chunk::ChunkMode};
+use thiserror::Error;
+use wire::resp::{Version, reply};
+
+use crate::{
+    api::{self, Run},
+    bit,
+    convert::{self, Versions},
+    failure,
+    host::{Host, Interrupt, with_host},
+    json, msgpack, pack,
+    source::{Digest, Source},
+};
+
+/// Name of a script's chunk, which errors show.
+const CHUNK: &str = "@user_script";
+/// Instructions of the Lua machine between two questions to the host.
+const POLL_INSTRUCTIONS: u32 = 10_000;
+/// Compiled scripts that are kept. A compiled one takes a place of mlua's, of which there are several thousand.
+const COMPILED_MAX: usize = 1000;
+
+/// One Lua state, for the scripts of one thread.
+pub struct Engine {
+    lua: Lua,
+    run: Rc<Run>,
+    /// Trusted function that runs a script and collects its errors.
+    runner: Function,
+    compiled: RefCell<HashMap<Digest, Function>>,
+    memory_max: usize,
+}
+
+/// Failure to make or to use a Lua state.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum EngineError {
+    #[error("ERR Error compiling script (new function): {0}")]
+    Compile(String),
+    #[error("ERR no Lua state: {0}")]
+    State(String),
+}
+
+/// End of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// A reply has been written; true if it is an error that the script has raised.
+    Replied { is_error: bool },
+    /// Nothing has been written: the host has ended the script.
+    Interrupted(Interrupt),
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("memory_max", &self.memory_max).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Makes a state that takes at most so many bytes. Its random numbers begin with the seed.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn new(memory_max: usize, seed: u32) -> Result<Self, EngineError> {
+        let failed = |error: mlua::Error| EngineError::State(failure::plain_text(&error));
+        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new()).map_err(failed)?;
+        let run = Rc::new(Run::with_seed(seed));
+        let runner = sandbox(&lua, &run).map_err(failed)?;
+        let engine = Self { lua, run, runner, compiled: RefCell::default(), memory_max };
+        engine.poll_every(POLL_INSTRUCTIONS).map_err(failed)?;
+        engine.lua.set_memory_limit(memory_max).map_err(failed)?;
+        Ok(engine)
+    }
+
+    /// Bytes that the state takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.lua.used_memory()
+    }
+
+    /// True if the script has been compiled.
+    pub fn has(&self, digest: Digest) -> bool {
+        self.compiled.borrow().contains_key(&digest)
+    }
+
+    /// Forgets all compiled scripts.
+    pub fn clear(&self) {
+        self.compiled.borrow_mut().clear();
+        // What is garbage now goes with the next collection, if this one finds no memory.
+        let _ = self.lua.gc_collect();
+    }
+
+    /// Compiles a script.
+    ///
+    /// # Errors
+    /// It is no Lua 5.1, or too large.
+    pub fn compile(&self, digest: Digest, source: &Source) -> Result<(), EngineError> {
+        if self.compiled.borrow().len() >= COMPILED_MAX {
+            self.clear();
+        }
+        let chunk = self.lua.load(source.code()).set_name(CHUNK).set_mode(ChunkMode::Text);
+        let function = chunk.into_function();
+        let function = function.map_err(|error| EngineError::Compile(failure::plain_text(&error)))?;
+        self.compiled.borrow_mut().insert(digest, function);
+        Ok(())
+    }
+
+    /// Runs a script that has been compiled, and appends its reply in the client's version. `None` if it has not been.
+    pub fn run(
+        &self,
+        digest: Digest,
+        keys: &[&[u8]],
+        argv: &[&[u8]],
+        host: &mut dyn Host,
+        client: Version,
+        out: &mut Vec<u8>,
+    ) -> Option<Finished> {
+        let script = self.compiled.borrow().get(&digest).cloned()?;
+        self.run.begin();
+        let begin = out.len();
+        let outcome = with_host(host, || self.evaluate(&script, keys, argv));
+        let is_error = match outcome {
+            _ if self.run.interrupt.get().is_some() => Ok(false),
+            Ok((true, value)) => {
+                let versions = Versions { client, script: self.run.version.get() };
+                convert::to_reply(&value, versions, out).map(|_| false)
+            }
+            Ok((false, error)) => {
+                reply::error(out, error_text(&error, digest));
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        };
+        let is_error = is_error.unwrap_or_else(|error| {
+            out.truncate(begin);
+            reply::error(out, format!("ERR Error running script {}, {}", digest.hex(), failure::plain_text(&error)));
+            true
+        });
+        // A script that has taken much leaves garbage that others should not have to collect.
+        if self.lua.used_memory() > self.memory_max / 2 {
+            let _ = self.lua.gc_collect();
+        }
+        match self.run.interrupt.take() {
+            Some(interrupt) => {
+                // From here on the machine asks at its usual pace again; that cannot fail for a hook that is there.
+                let _ = self.poll_every(POLL_INSTRUCTIONS);
+                Some(Finished::Interrupted(interrupt))
+            }
+            None => Some(Finished::Replied { is_error }),
+        }
+    }
+
+    fn evaluate(&self, script: &Function, keys: &[&[u8]], argv: &[&[u8]]) -> mlua::Result<(bool, Value)> {
+        self.runner.call((script, self.sequence(keys)?, self.sequence(argv)?))
+    }
+
+    fn sequence(&self, strings: &[&[u8]]) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(strings.len(), 0)?;
+        for (index, bytes) in (1..).zip(strings) {
+            table.raw_seti(index, mlua::LuaString::wrap(bytes))?;
+        }
+        Ok(table)
+    }
+
+    /// Has the host asked after so many instructions, again and again.
+    fn poll_every(&self, instructions: u32) -> mlua::Result<()> {
+        set_hook(&self.lua, &self.run, instructions)
+    }
+}
+
+fn set_hook(lua: &Lua, run: &Rc<Run>, instructions: u32) -> mlua::Result<()> {
+    let run = Rc::clone(run);
+    lua.set_global_hook(HookTriggers::new().every_nth_instruction(instructions), move |lua, _| {
+        if let Some(interrupt) = run.interrupt.get() {
+            return Err(failure::Failure::Interrupt(interrupt).into());
+        }
+        let polled = run.poll();
+        if polled.is_err() {
+            // From here on every instruction fails, so that no pcall of the script's keeps it alive.
+            set_hook(lua, &run, 1)?;
+        }
+        polled.map(|()| VmState::Continue)
+    })
+}
+
+/// Sets up what scripts see. Returns the function that runs them.
+fn sandbox(lua: &Lua, run: &Rc<Run>) -> mlua::Result<Function> {
+    let native = lua.create_table()?;
+    native.raw_set("caught", lua.create_function(failure::caught)?)?;
+    native.raw_set("locate", lua.create_function(failure::locate)?)?;
+    api::add_random(lua, &native, run)?;
+    let libraries = lua.create_table()?;
+    libraries.raw_set("redis", api::table(lua, run)?)?;
+    libraries.raw_set("bit", bit::table(lua)?)?;
+    libraries.raw_set("struct", pack::table(lua)?)?;
+    libraries.raw_set("cmsgpack", msgpack::table(lua)?)?;
+    libraries.raw_set("cjson", json::table(lua)?)?;
+    let chunk = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
+    let (globals, runner): (Table, Function) = chunk.call((native, libraries))?;
+    lua.set_globals(globals)?;
+    Ok(runner)
+}
+
+/// Returns the reply for an error that a script has raised.
+fn error_text(error: &Value, digest: Digest) -> Vec<u8> {
+    let Value::Table(table) = error else {
+        let text = match error {
+            Value::String(text) => text.to_string_lossy(),
+            Value::Error(error) => failure::plain_text(error),
+            _ => "execution failure".to_owned(),
+        };
+        return format!("ERR Error running script {}, {text}", digest.hex()).into_bytes();
+    };
+    let field = |name: &str| match table.raw_get(name) {
+        Ok(Value::String(text)) => Some(text.as_bytes().to_vec()),
+        Ok(Value::Integer(number)) => Some(number.to_string().into_bytes()),
+        Ok(Value::Number(number)) => Some(crate::number::general(number, 14).into_bytes()),
+        _ => None,
+    };
+    let mut text = field("err").unwrap_or_else(|| b"ERR unknown error".to_vec());
+    if let (Some(source), Some(line)) = (field("source"), field("line")) {
+        text.extend_from_slice(format!(" script: {}, on ", digest.hex()).as_bytes());
+        text.extend_from_slice(&[&source[..], b":", &line, b"."].concat());
+    }
+    text
+}
