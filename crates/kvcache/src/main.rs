@@ -169,7 +169,7 @@ impl WithStore for Serve<'_> {
             });
         }
         server.start(sharing).context("cannot start a thread")?;
-        host.registry().register_collector(Box::new(Metrics(Arc::clone(&server))));
+        host.registry().register_collector(Box::new(Metrics::new(Arc::clone(&server))));
         let served = host.serve_with_tls(Arc::clone(&server), |endpoints| {
             server.listens_on(endpoints.iter().map(|endpoint| endpoint.address.clone()).collect());
             if let Some(endpoint) = endpoints.first() {

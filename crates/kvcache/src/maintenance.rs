@@ -13,7 +13,7 @@ use std::{
 
 use store::{Cache, Moment, Pin, Store};
 
-use crate::state::{Rates, ServerState, Space};
+use crate::state::{Pause, Rates, ServerState, Space};
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(100);
@@ -56,19 +56,19 @@ fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates) {
     if state.scripts.running.elapsed().is_some_and(|time| time >= state.scripts.time_limit()) {
         state.clients.pause.become_busy();
     }
-    // A script that takes long has all shards.
-    if state.clients.pause.has_script() {
-        return;
-    }
-    let now = Moment { unix_ms: unix_ms() };
+    // A script that takes long has all shards, and this thread is to see how long.
+    let pause = &state.clients.pause;
+    let Some(pin) = pause.keep_scripts_out() else { return };
     state.space.finish_unwatches();
+    state.gauges.memory_peak.fetch_max(state.space.bytes() as u64, Relaxed);
+    drop(pin);
+    let now = Moment { unix_ms: unix_ms() };
     if state.settings.is_expiring_actively.load(Relaxed) {
-        expire(&state.space, now, BUDGET);
+        expire(&state.space, pause, now, BUDGET);
     }
-    shrink(&state.space, now, BUDGET);
+    shrink(&state.space, pause, now, BUDGET);
     Pin::collect();
     state.settings.enforce_idle_timeout(&state.clients, now.unix_ms);
-    state.gauges.memory_peak.fetch_max(state.space.bytes() as u64, Relaxed);
     let counts = state.info.connections.counts();
     let rate = rates.add(Instant::now(), [state.statistics.calls(), counts.bytes_in, counts.bytes_out]);
     state.gauges.ops_per_sec.store(rate[0], Relaxed);
@@ -82,10 +82,11 @@ fn unix_ms() -> u64 {
 }
 
 /// Removes expired keys: all of them, if there is time.
-fn expire<S: Store>(space: &Space<S>, now: Moment, budget: Duration) {
+fn expire<S: Store>(space: &Space<S>, pause: &Pause, now: Moment, budget: Duration) {
     let began = Instant::now();
     for shard in 0..space.shards() {
         loop {
+            let Some(_pin) = pause.keep_scripts_out() else { return };
             let (removed, is_round) = run_steps(&mut space.lock(shard), |cache| cache.expire_some(now));
             let spent = began.elapsed();
             if is_round || spent > budget || removed < REMOVED_MIN && spent > SEARCH {
@@ -96,10 +97,16 @@ fn expire<S: Store>(space: &Space<S>, now: Moment, budget: Duration) {
 }
 
 /// Evicts keys that are over the memory limit.
-fn shrink<S: Store>(space: &Space<S>, now: Moment, budget: Duration) {
+fn shrink<S: Store>(space: &Space<S>, pause: &Pause, now: Moment, budget: Duration) {
     let began = Instant::now();
     for shard in 0..space.shards() {
-        while !run_steps(&mut space.lock(shard), |cache| cache.shrink_some(now)).1 && began.elapsed() <= budget {}
+        loop {
+            let Some(_pin) = pause.keep_scripts_out() else { return };
+            let (_, is_done) = run_steps(&mut space.lock(shard), |cache| cache.shrink_some(now));
+            if is_done || began.elapsed() > budget {
+                break;
+            }
+        }
     }
 }
 
@@ -146,11 +153,11 @@ mod tests {
     fn keys_expire_without_being_read() {
         let space = space(3);
         fill(&space);
-        expire(&space, Moment { unix_ms: 999 }, Duration::MAX);
+        expire(&space, &Pause::default(), Moment { unix_ms: 999 }, Duration::MAX);
         assert_eq!(len(&space), KEYS);
         // However little time there is, all go in the end.
         while len(&space) > KEYS / 2 {
-            expire(&space, Moment { unix_ms: 1000 }, Duration::ZERO);
+            expire(&space, &Pause::default(), Moment { unix_ms: 1000 }, Duration::ZERO);
         }
         assert_eq!(space.counts().expired, KEYS / 2);
     }
@@ -161,7 +168,7 @@ mod tests {
         fill(&space);
         let half = space.bytes() / 2;
         space.set_memory_max(Some(half));
-        shrink(&space, Moment { unix_ms: 1 }, Duration::MAX);
+        shrink(&space, &Pause::default(), Moment { unix_ms: 1 }, Duration::MAX);
         assert!(space.bytes() <= half && len(&space) > 0, "{} of {half}", space.bytes());
         assert_eq!(len(&space) + space.counts().evicted, KEYS);
     }

@@ -2,27 +2,60 @@
 
 use std::{fmt, sync::Arc};
 
+use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
     metrics::{MetricType, counter::ConstCounter},
 };
 use service::{gauge, total};
-use store::Store;
+use store::{CacheCounts, Store};
 
 use crate::{
     codec::DecodeError,
     command_table::CommandName,
     server::KvServer,
-    state::{BUCKETS, CommandReading, upper_ns},
+    state::{BUCKETS, CommandReading, ServerState, upper_ns},
 };
 
 /// Collector of the figures of a [`KvServer`].
-pub struct Metrics<S: Store>(pub Arc<KvServer<S>>);
+pub struct Metrics<S: Store> {
+    server: Arc<KvServer<S>>,
+    /// Those of the keyspace as they were last read: while a script runs that takes long, nobody reads them.
+    last: Mutex<KeyFigures>,
+}
+
+impl<S: Store> Metrics<S> {
+    pub fn new(server: Arc<KvServer<S>>) -> Self {
+        Self { server, last: Mutex::default() }
+    }
+}
+
+/// Figures that are read shard by shard.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeyFigures {
+    counts: CacheCounts,
+    keys: usize,
+    expiring: usize,
+    bytes: usize,
+}
+
+impl KeyFigures {
+    fn read<S: Store>(state: &ServerState<S>) -> Option<Self> {
+        let _pin = state.clients.pause.keep_scripts_out()?;
+        let mut figures = Self { counts: state.space.counts(), ..Self::default() };
+        state.space.for_each_shard(|cache| {
+            figures.keys += cache.len();
+            figures.expiring += cache.store().expiring();
+            figures.bytes += cache.bytes();
+        });
+        Some(figures)
+    }
+}
 
 impl<S: Store + 'static> Collector for Metrics<S> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let (state, encoder) = (&*self.0.state, &mut encoder);
+        let (state, encoder) = (&*self.server.state, &mut encoder);
         let commands: Vec<_> = state.statistics.readings().collect();
         by_command(encoder, "commands", "Commands run", &commands, |reading| reading.calls)?;
         by_command(encoder, "command_errors", "Commands answered with an error", &commands, |reading| reading.failed)?;
@@ -31,19 +64,15 @@ impl<S: Store + 'static> Collector for Metrics<S> {
         })?;
         durations(encoder, &commands)?;
 
-        let counts = state.space.counts();
+        let figures = KeyFigures::read(state).unwrap_or_else(|| *self.last.lock());
+        *self.last.lock() = figures;
+        let KeyFigures { counts, keys, expiring, bytes } = figures;
         total(encoder, "keyspace_hits", "Reads of keys that were found", counts.hits)?;
         total(encoder, "keyspace_misses", "Reads of keys that were not found", counts.misses)?;
         total(encoder, "evicted_keys", "Keys evicted because memory was full", counts.evicted)?;
         total(encoder, "expired_keys", "Keys expired", counts.expired)?;
         undecodable(encoder, |error| state.space.codec().failures(error))?;
 
-        let (mut keys, mut expiring, mut bytes) = (0, 0, 0);
-        state.space.for_each_shard(|cache| {
-            keys += cache.len();
-            expiring += cache.store().expiring();
-            bytes += cache.bytes();
-        });
         gauge(encoder, "keys", "Keys", signed(keys))?;
         gauge(encoder, "expiring_keys", "Keys with an expiry", signed(expiring))?;
         gauge(encoder, "memory_bytes", "Memory used by entries and tables, in bytes", signed(bytes))?;

@@ -10,7 +10,7 @@ use crate::{
 
 fn text(server: &Server) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Metrics(Arc::clone(server))));
+    registry.register_collector(Box::new(Metrics::new(Arc::clone(server))));
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
     text
@@ -28,6 +28,29 @@ fn ask(server: &Server, conn: &mut Conn<HashbrownStore>, requests: &[(&str, &str
     for &(request, answer) in requests {
         assert_eq!(testing::ask(server, conn, request.as_bytes()), answer, "{request:?}");
     }
+}
+
+/// A script that takes long has all shards: a scrape does not wait for it.
+#[test]
+fn the_keyspace_is_not_read_while_a_script_runs() {
+    let (server, mut conn) = testing::server();
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Metrics::new(Arc::clone(&server))));
+    let keys = || {
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("keys ")?.parse::<u64>().ok()).unwrap()
+    };
+    let pause = &server.state.clients.pause;
+    ask(&server, &mut conn, &[("SET a 1\r\n", "+OK\r\n")]);
+    assert_eq!(keys(), 1);
+    pause.begin_script();
+    let space = &server.state.space;
+    let hash = space.hash(b"0b");
+    space.lock(space.shard_of(hash)).set(hash, b"0b", b"1", Attributes::default(), Moment { unix_ms: 1 }).unwrap();
+    assert_eq!(keys(), 1, "the last reading");
+    pause.end_script();
+    assert_eq!(keys(), 2);
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(crate) use self::{
     gauges::{Gauges, Rates},
     latency_monitor::{LatencyMonitor, LatencySample, LatencySeries},
     memcached::{MemcachedState, UNIQUE_NUMBER},
-    pause::PauseMode,
+    pause::{Pause, PauseMode},
     scripts::{CachedScript, ClientChange, HandedOver, ScriptError, ScriptJob, Scripts},
     settings::Settings,
     slow_log::{SlowCommand, SlowLog, redacted_args},

@@ -10,6 +10,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use proto::{Outbox, Promise};
+use store::Pin;
 
 /// Commands that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +64,14 @@ impl Pause {
     /// True while the thread of scripts runs one.
     pub(crate) fn has_script(&self) -> bool {
         self.mode.load(Ordering::Relaxed) & SCRIPT != 0
+    }
+
+    /// Keeps the thread of scripts from beginning one while the pin is held, so that no lock has to be waited for until a
+    /// script ends; `None` while it runs one.
+    pub(crate) fn keep_scripts_out(&self) -> Option<Pin> {
+        // In this order; see `Pin::synchronize`.
+        let pin = Pin::new();
+        (!self.has_script()).then_some(pin)
     }
 
     /// True while that script runs for longer than others wait.
