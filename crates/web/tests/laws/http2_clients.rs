@@ -236,8 +236,7 @@ fn nghttp_loads_a_page_and_what_it_names() {
     Site::new().on_every_driver(|server| {
         for base in urls(server) {
             let url = format!("{base}/page.html");
-            for args in [&["-nsay"][..], &["-nsay", "-w", "13", "-W", "14", "-b", "100"], &["-nsay", "--continuation"]]
-            {
+            for args in [&["-nsay"][..], &["-nsay", "-w", "9", "-W", "10", "-b", "100"], &["-nsay", "--continuation"]] {
                 let said = run(&nghttp, &[args, &[&url]].concat())?;
                 for path in ["/page.html", "/style.css", "/app.js", "/dot.svg", "/large.bin"] {
                     let line = said.lines().find(|line| line.ends_with(path)).with_context(|| said.clone())?;

@@ -13,8 +13,8 @@ const FORGIVEN_PER_RESPONSE: u32 = 4;
 const FORGIVEN_PER_DATA: u32 = 2;
 /// Highest number of a stream.
 const STREAM_MAX: u32 = u32::MAX >> 1;
-/// Data worth a frame, in bytes.
-const DATA_MIN: usize = 1 << 10;
+/// Data worth a frame, in bytes: the smallest windows that are served without end are a little larger.
+const DATA_MIN: usize = 1 << 8;
 
 impl ServerConnection {
     /// Returns the stream to serve next among those that have something to send and may send it, and how many bytes: the
