@@ -8,7 +8,11 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
-use rustix::{io::Errno, net::RecvFlags};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    io::Errno,
+    net::RecvFlags,
+};
 use sha2::{Digest as _, Sha256};
 use socket2::{Domain, SockAddr, Socket, Type};
 use sys::listen::Address;
@@ -108,6 +112,13 @@ impl Client {
             Err(Errno::AGAIN) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// True if the server has reset the connection, whatever of its output has not been read.
+    pub fn is_cut_off(&self) -> io::Result<bool> {
+        let mut polled = [PollFd::new(&self.0, PollFlags::empty())];
+        rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+        Ok(polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR))
     }
 
     /// Reads exactly `len` bytes.

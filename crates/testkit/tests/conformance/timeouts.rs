@@ -161,6 +161,9 @@ fn a_reader_that_stalls_is_cut_off() {
             client.expect(line.as_bytes())?;
             stalled.push(client);
         }
+        for client in &stalled {
+            testkit::eventually("it is cut off", || Ok(client.is_cut_off()?))?;
+        }
         testkit::eventually("their descriptors are closed", || Ok(process.descriptors()? <= before))?;
         for mut client in stalled {
             let (got, end) = client.read_until_disconnect();
