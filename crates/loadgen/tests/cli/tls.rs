@@ -243,7 +243,9 @@ fn sessions_are_resumed_unless_that_is_turned_off() {
         // Those that begin before there is a ticket are full.
         let (full, resumed) = figures(&["--no-keep-alive"]);
         assert!((1..=2).contains(&full) && resumed >= 38, "{full} full, {resumed} resumed");
-        assert_eq!(figures(&["--tls-resume", "off"]), (2, 0));
+        // One may have done everything before the other is open.
+        let (full, resumed) = figures(&["--tls-resume", "off"]);
+        assert!((1..=2).contains(&full) && resumed == 0, "{full} full, {resumed} resumed");
     }
     let plain = Server::of(http_request, |_| Act::Say(ok("plain")));
     let run = Run::http(&plain.url(), &["-c", "1", "-n", "2"]);
