@@ -167,7 +167,8 @@ impl Document<'_> {
                 out.extend_from_slice(piece);
             }
         }
-        if !is_bodiless(self.code) {
+        // Without a length, a 205 would end with the connection (RFC 9110, 15.3.6); the other two end with the head.
+        if !matches!(self.code, 204 | 304) {
             out.extend_from_slice(format!("Content-Length: {}\r\n", self.body.len()).as_bytes());
         }
         out.extend_from_slice(b"\r\n");

@@ -39,6 +39,12 @@ fn a_document_is_written_with_the_fields_of_the_server() {
         )
     );
     assert_eq!(head("Status: 204\n\n", Connection::Implied), format!("HTTP/1.1 204 No Content\r\n{date}\r\n\r\n"));
+    let reset = head("Status: 205 Reset\n\n", Connection::Implied);
+    assert_eq!(
+        reset,
+        format!("HTTP/1.1 205 Reset\r\n{date}\r\nContent-Length: 0\r\n\r\n"),
+        "it does not end by itself"
+    );
     assert!(head("Status: 418 Teapot\n\n", Connection::Implied).starts_with("HTTP/1.1 418 Teapot\r\n"));
 }
 
