@@ -110,7 +110,7 @@ struct Link<'a> {
     takes: bool,
 }
 
-/// Whatever becomes of a client's records on their way, there is no panic, little is held, and the reply is a beginning of
+/// Records that come as they may are no reason to panic, little is held, and the reply is a beginning of
 /// that to what was sent. If they are only torn, it is the whole reply. The first two bytes say how bytes travel; commands
 /// of two bytes follow, some with more behind them.
 pub fn tls(data: &[u8]) {

@@ -1,6 +1,6 @@
 //! The library `cjson`: JSON as lua-cjson 2.1.0 writes and reads it.
 //!
-//! What a script configures lasts as long as the state of Lua; see `Engine::run`.
+//! Configuration by a script lasts as long as the state of Lua; see `Engine::run`.
 
 mod read;
 mod write;

@@ -1,4 +1,4 @@
-//! What TLS and HTTP/2 add: a table for each workload that others are more of the same of.
+//! Costs that TLS and HTTP/2 add: a table for each workload that others are more of the same of.
 
 use maud::{Markup, html};
 use results::{ranks::interval_name, words::times};

@@ -1,4 +1,4 @@
-//! What TLS and HTTP/2 add: workloads beside those that ask for the same with less, a table for each of the latter.
+//! Costs that TLS and HTTP/2 add: workloads beside those that ask for the same with less, a table for each of the latter.
 
 use std::fmt::Write as _;
 

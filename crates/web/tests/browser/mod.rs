@@ -54,7 +54,7 @@ const MODULE: &str = "import { double } from './lib/double.js';
     const { instance } = await WebAssembly.instantiateStreaming(fetch('answer.wasm'));
     document.body.dataset.answer = double(instance.exports.answer());\n";
 
-/// What the page loads beside itself, and the film.
+/// Parts that the page loads beside itself, and the film.
 const PARTS: [&str; 6] = ["style.css", "main.mjs", "lib/double.js", "answer.wasm", "own.ttf", "picture.svg"];
 
 fn write_site(browser: &Browser, site: &Path) -> Result<()> {

@@ -85,7 +85,7 @@ const ERRORS: [(&str, &str); 66] = [
     ("[[host]]\nnames = [\"a\"]\n[[host]]\nnames = [\"b\", \"A.\"]", ":3:1: a is named twice"),
 ];
 
-/// What is said of keys that do not go together, each of them right.
+/// Messages about keys that do not go together, each of them right.
 const CONTRADICTIONS: [(&str, &str); 3] = [
     ("request-burst-per-client = 3", "--request-burst-per-client needs --max-requests-per-client"),
     ("tls-cert = \"a.pem\"", "--tls-cert and --tls-key come in pairs, but there are 1 and 0"),

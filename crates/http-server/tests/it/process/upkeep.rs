@@ -1,4 +1,4 @@
-//! What whoever runs a server does to it while it is used.
+//! Upkeep of a server while it is used.
 
 use std::{
     fs,

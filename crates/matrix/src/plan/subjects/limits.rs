@@ -1,4 +1,4 @@
-//! What a machine, or a run, has no room for.
+//! Limits of a machine, or of a run: cells that they have no room for.
 
 use results::{Cell, Connection, Workload};
 

@@ -19,7 +19,7 @@ fn kill(process: i32) -> anyhow::Result<()> {
     Ok(Process::new(process.cast_unsigned()).signal(Signal::KILL)?)
 }
 
-/// What a program leaves in its group is killed. What has become a daemon, in a session of its own, lives on: it is the program's own
+/// Processes that a program leaves in its group are killed. A daemon, in a session of its own, lives on: it is the program's own
 /// affair, and holds up neither the response, though it may have the program's output open, nor a place among the programs that
 /// may run, nor the end of the server.
 #[test]
