@@ -6,7 +6,10 @@ use std::{borrow::Cow, ops::Range};
 
 use bytes::Bytes;
 use proto::Outbox;
-use store::OutOfMemory;
+use store::{
+    OutOfMemory,
+    collections::{ChangeError, Text, WrongType},
+};
 use wire::resp::{Version, reply};
 
 use self::quote::quote;
@@ -30,6 +33,8 @@ impl Refusal {
     pub(crate) const OUT_OF_MEMORY: Self =
         Self(Cow::Borrowed("OOM command not allowed when used memory > 'maxmemory'."));
 
+    pub(crate) const WRONG_TYPE: Self =
+        Self(Cow::Borrowed("WRONGTYPE Operation against a key holding the wrong kind of value"));
     pub(crate) const NO_SCRIPT: Self = Self(Cow::Borrowed("NOSCRIPT No matching script. Please use EVAL."));
     pub(crate) const NOT_BUSY: Self = Self(Cow::Borrowed("NOTBUSY No scripts in execution right now."));
     pub(crate) const BUSY: Self =
@@ -70,6 +75,21 @@ impl From<OutOfMemory> for Refusal {
     }
 }
 
+impl From<WrongType> for Refusal {
+    fn from(_: WrongType) -> Self {
+        Self::WRONG_TYPE
+    }
+}
+
+impl From<ChangeError> for Refusal {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::WrongType => Self::WRONG_TYPE,
+            ChangeError::OutOfMemory => Self::OUT_OF_MEMORY,
+        }
+    }
+}
+
 /// Writer of the reply to one command. Every command writes exactly one.
 #[derive(Debug)]
 pub(crate) struct Reply<'o> {
@@ -101,6 +121,11 @@ impl Reply<'_> {
 
     pub(crate) fn bulk(&mut self, bytes: &[u8]) {
         reply::bulk(self.out.inline(), bytes);
+    }
+
+    /// Writes a part of a collection.
+    pub(crate) fn text(&mut self, text: Text<'_>) {
+        text.with_bytes(|bytes| self.bulk(bytes));
     }
 
     pub(crate) fn null(&mut self) {

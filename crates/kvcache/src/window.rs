@@ -263,10 +263,10 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         };
         match cache.store().plain_value(place) {
             Some(value) => reply::bulk(out.inline(), value),
-            None => {
-                let value = Value::from_hit(self.state.space.codec(), cache, place);
-                Reply { out, version }.value(value);
-            }
+            None => match Value::from_hit(self.state.space.codec(), cache, place) {
+                Ok(value) => Reply { out, version }.value(value),
+                Err(error) => refuse(self.state, GET, error.into(), out),
+            },
         }
     }
 
@@ -276,12 +276,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         let now = self.keys.now;
         match self.keys.cache(hash).set_hinted(hint, hash, key, value, Attributes::default(), now) {
             Ok(()) => out.inline().extend_from_slice(b"+OK\r\n"),
-            Err(error) => {
-                let refusal = Refusal::from(error);
-                self.state.statistics.add_failure(SET);
-                self.state.statistics.add_error(&refusal.0);
-                reply::error(out.inline(), refusal.0.as_bytes());
-            }
+            Err(error) => refuse(self.state, SET, error.into(), out),
         }
     }
 
@@ -316,4 +311,12 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             memcached().for_each(|(verb, count)| self.state.statistics.add_batch(verb.number(), count, each));
         }
     }
+}
+
+/// Answers a command with an error, and counts that.
+#[cold]
+fn refuse<S: Store>(state: &ServerState<S>, number: usize, refusal: Refusal, out: &mut Outbox) {
+    state.statistics.add_failure(number);
+    state.statistics.add_error(&refusal.0);
+    reply::error(out.inline(), refusal.0.as_bytes());
 }

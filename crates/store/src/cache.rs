@@ -1,10 +1,15 @@
 //! A store with expiry and a memory limit.
 
+mod collection;
 mod reclaim;
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::{Attributes, EntryView, Policy, PolicyKind, Store, StoreOptions};
+pub use self::collection::{EntryCopy, is_portable};
+use crate::{
+    Attributes, EntryView, Policy, PolicyKind, Store, StoreOptions,
+    collections::{Object, Objects},
+};
 
 /// An entry that only gets a time of expiry may exceed the limit by this fraction of it: it gives back more later.
 const EXPIRY_SLACK: usize = 64;
@@ -70,11 +75,17 @@ pub struct Cache<S> {
     policy: Policy,
     /// Limit in bytes; `usize::MAX`: no limit.
     limit: usize,
+    /// The limit without the objects: that of all entries together.
+    entries_limit: usize,
     watched: Watched,
+    /// True if a write may have to do more than to write: keys are watched, or there are objects.
+    is_observed: bool,
     /// Cursor of [`Cache::expire_some`].
     sweep: u64,
     /// See [`Cache::set_allowance`].
     allowance: usize,
+    /// The collections that are not packed.
+    objects: Objects,
 }
 
 impl<S: Store> Cache<S> {
@@ -85,9 +96,12 @@ impl<S: Store> Cache<S> {
             store: S::new(options),
             policy,
             limit: limit.unwrap_or(usize::MAX),
+            entries_limit: limit.unwrap_or(usize::MAX),
             watched: Watched::default(),
+            is_observed: false,
             sweep: 0,
             allowance: 0,
+            objects: Objects::default(),
             counts: CacheCounts::default(),
         }
     }
@@ -152,9 +166,10 @@ impl<S: Store> Cache<S> {
 
     /// Returns the bytes that an entry takes, without its share of the tables.
     pub fn footprint(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<usize> {
-        let EntryView { key, value, attributes, .. } = self.peek(hash, key, now)?;
-        let (key_len, value_len) = (key.len(), value.len());
-        Some(self.store.footprint(key_len, value_len, attributes))
+        let location = self.find(hash, key, now)?;
+        let view = self.store.view(location);
+        let object = self.objects.get(view).map_or(0, Object::bytes);
+        Some(self.store.footprint(view.key.len(), view.value.len(), view.attributes) + object)
     }
 
     #[inline(always)]
@@ -224,6 +239,41 @@ impl<S: Store> Cache<S> {
         attributes: Attributes,
         now: Moment,
     ) {
+        if self.is_observed {
+            return self.write_observed(location, hash, key, value, attributes, now);
+        }
+        self.write_entry(location, hash, key, value, attributes, now);
+    }
+
+    /// Writes where somebody has to be told, or an object may have to be freed.
+    #[cold]
+    #[inline(never)]
+    fn write_observed(
+        &mut self,
+        location: Option<S::Location>,
+        hash: u64,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        now: Moment,
+    ) {
+        if let Some(location) = location {
+            self.free_object(location);
+        }
+        self.write_entry(location, hash, key, value, attributes, now);
+        self.note_change(hash);
+    }
+
+    #[inline(always)]
+    fn write_entry(
+        &mut self,
+        location: Option<S::Location>,
+        hash: u64,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        now: Moment,
+    ) {
         match location {
             Some(location) => self.overwrite(hash, location, value, attributes, now),
             None => {
@@ -231,7 +281,6 @@ impl<S: Store> Cache<S> {
                 self.policy.on_insert(&mut self.store, location, hash, now.clock(), None);
             }
         }
-        self.note_change(hash);
     }
 
     #[inline]
@@ -267,8 +316,16 @@ impl<S: Store> Cache<S> {
             self.note_change(hash);
             return Ok(true);
         }
-        let EntryView { value, attributes, .. } = self.store.view(location);
+        let view = self.store.view(location);
+        let is_object = self.objects.get(view).is_some();
+        let EntryView { value, attributes, .. } = view;
         let (value, attributes) = (value.to_vec(), Attributes { expires_at, ..attributes });
+        if is_object {
+            // Making room might evict the object. Its entry grows by a few bytes.
+            self.write_entry(Some(location), hash, key, &value, attributes, now);
+            self.note_change(hash);
+            return Ok(true);
+        }
         let size = Size { key_len: key.len(), value_len: value.len(), attributes };
         let limit = self.limit.saturating_add(self.limit / EXPIRY_SLACK);
         if self.make_room(hash, key, size, now).is_err() && self.bytes_with(size) > limit {
@@ -290,7 +347,7 @@ impl<S: Store> Cache<S> {
     /// Removes an entry. False: there was no such entry.
     pub fn remove(&mut self, hash: u64, key: &[u8], now: Moment) -> bool {
         let Some(location) = self.find(hash, key, now) else { return false };
-        self.store.remove(hash, location);
+        self.remove_entry(hash, location);
         self.note_change(hash);
         true
     }
@@ -298,6 +355,8 @@ impl<S: Store> Cache<S> {
     pub fn clear(&mut self) {
         self.touch_watched();
         self.store.clear();
+        self.objects = Objects::default();
+        self.note_objects();
         self.policy.on_clear();
         self.sweep = 0;
     }
@@ -324,6 +383,7 @@ impl<S: Store> Cache<S> {
     pub fn watch(&mut self, hash: u64) -> u64 {
         let (watchers, changes) = self.watched.keys.entry(hash).or_default();
         *watchers += 1;
+        self.is_observed = true;
         *changes
     }
 
@@ -334,6 +394,7 @@ impl<S: Store> Cache<S> {
         *watchers -= 1;
         if *watchers == 0 {
             self.watched.keys.remove(&hash);
+            self.note_objects();
         }
         changed
     }
@@ -370,6 +431,12 @@ impl<S: Store> Cache<S> {
     /// Returns the memory held.
     #[inline]
     pub fn bytes(&self) -> usize {
+        self.entry_bytes() + self.objects.bytes()
+    }
+
+    /// Returns the memory held without the objects.
+    #[inline]
+    fn entry_bytes(&self) -> usize {
         self.store.bytes() + self.policy.bytes()
     }
 
@@ -402,5 +469,6 @@ impl<S: Store> Cache<S> {
             self.policy.restart(self.store.len());
         }
         self.limit = limit.unwrap_or(usize::MAX);
+        self.note_objects();
     }
 }

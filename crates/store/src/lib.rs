@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 mod cache;
+pub mod collections;
 mod hash;
 #[allow(unsafe_code, reason = "the packed store manages memory of its own")]
 pub mod packed;
@@ -24,7 +25,7 @@ use std::{
 };
 
 use bytes::Bytes;
-pub use cache::{Cache, CacheCounts, Moment, OutOfMemory};
+pub use cache::{Cache, CacheCounts, EntryCopy, Moment, OutOfMemory, is_portable};
 pub use hash::KeyHasher;
 pub use packed::{PackedScout, PackedStore};
 pub use policy::{Policy, PolicyKind, SAMPLE_SIZE};

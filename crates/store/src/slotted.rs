@@ -11,6 +11,7 @@ mod slots;
 use std::sync::Arc;
 
 pub use index::{HashbrownIndex, Index, StdIndex};
+pub(crate) use record::allocated;
 pub use slots::Slots;
 
 use self::record::Record;

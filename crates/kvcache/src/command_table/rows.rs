@@ -74,7 +74,7 @@ macro_rules! with_command_rows {
             "exists" (-2) [READONLY FAST] ALL_KEYS, "generic" "1.0.0" => generic::exists;
             /// Marks keys as used, and counts those that exist.
             "touch" (-2) [READONLY FAST] ALL_KEYS, "generic" "3.2.1" => generic::touch;
-            /// Returns the type of a value, which is always string.
+            /// Returns the type of a value.
             "type" (2) [READONLY FAST] ONE_KEY, "generic" "1.0.0" => generic::type_of;
             /// Renames a key.
             "rename" (3) [WRITE] TWO_KEYS, "generic" "1.0.0" => generic::rename;

@@ -42,7 +42,7 @@ pub(super) fn bitfield<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let operations = parse(call)?;
     match operations.iter().filter(|operation| !matches!(operation.action, Action::Get)).map(Operation::last_bit).max()
     {
-        None => read(call, &operations),
+        None => read(call, &operations)?,
         Some(last_bit) => write(call, &operations, last_bit)?,
     }
     Ok(())
@@ -53,23 +53,23 @@ pub(super) fn bitfield_ro<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     if operations.iter().any(|operation| !matches!(operation.action, Action::Get)) {
         return Err(Refusal::new("ERR BITFIELD_RO only supports the GET subcommand"));
     }
-    read(call, &operations);
-    Ok(())
+    read(call, &operations)
 }
 
-fn read<S: Store>(call: &mut Call<'_, '_, S>, operations: &[Operation]) {
+fn read<S: Store>(call: &mut Call<'_, '_, S>, operations: &[Operation]) -> Outcome {
     let mut item = call.keys.item(call.args[1]);
-    let value = item.get();
+    let value = item.get()?;
     let bytes = value.as_ref().map_or(&b""[..], |value| &value.bytes);
     call.reply.array(operations.len());
     for operation in operations {
         call.reply.integer(operation.kind.load(bytes, operation.offset));
     }
+    Ok(())
 }
 
 fn write<S: Store>(call: &mut Call<'_, '_, S>, operations: &[Operation], last_bit: usize) -> Outcome {
     let mut item = call.keys.item(call.args[1]);
-    let (mut value, attributes) = match item.peek() {
+    let (mut value, attributes) = match item.peek()? {
         None => (Vec::new(), Attributes::default()),
         Some(value) => (value.bytes.into_owned(), value.attributes),
     };

@@ -10,7 +10,7 @@ use crate::reply::{Outcome, Refusal};
 
 pub(super) fn getbit<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let offset = call.bit_offset(2, None)?;
-    let value = call.item(1).get().is_some_and(|value| bit(&value.bytes, offset));
+    let value = call.item(1).get()?.is_some_and(|value| bit(&value.bytes, offset));
     call.reply.integer(value.into());
     Ok(())
 }
@@ -23,7 +23,7 @@ pub(super) fn setbit<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         Ok(_) | Err(_) => return Err(Refusal::new("ERR bit is not an integer or out of range")),
     };
     let mut item = call.keys.item(call.args[1]);
-    let (mut value, attributes) = match item.peek() {
+    let (mut value, attributes) = match item.peek()? {
         None => (Vec::new(), Attributes::default()),
         Some(value) => (value.bytes.into_owned(), value.attributes),
     };
@@ -53,7 +53,7 @@ pub(super) fn grow(value: &mut Vec<u8>, offset: usize) -> bool {
 pub(super) fn bitcount<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let args = call.args;
     let mut item = call.keys.item(args[1]);
-    let Some(value) = item.get() else {
+    let Some(value) = item.get()? else {
         call.reply.integer(0);
         return Ok(());
     };
@@ -110,7 +110,7 @@ pub(super) fn bitpos<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         _ => return Err(Refusal::new("ERR The bit argument must be 1 or 0.")),
     };
     let mut item = call.keys.item(args[1]);
-    let Some(value) = item.get() else {
+    let Some(value) = item.get()? else {
         // A missing value is a string of zeros without an end.
         call.reply.integer(if wanted { -1 } else { 0 });
         return Ok(());
@@ -166,12 +166,14 @@ pub(super) fn bitop<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     }
     call.lock_all();
     let args = call.args;
-    let longest = args[3..].iter().map(|key| call.keys.item(key).peek().map_or(0, |value| value.bytes.len())).max();
-    let longest = longest.unwrap_or(0);
+    let mut longest = 0;
+    for key in &args[3..] {
+        longest = call.keys.item(key).peek()?.map_or(0, |value| value.bytes.len()).max(longest);
+    }
     let mut result = Vec::new();
     for (number, key) in args[3..].iter().enumerate() {
         let mut item = call.keys.item(key);
-        let value = item.get();
+        let value = item.get()?;
         let bytes = value.as_ref().map_or(&b""[..], |value| &value.bytes);
         if number == 0 {
             result = Vec::with_capacity(longest);

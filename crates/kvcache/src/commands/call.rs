@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use proto::{Flow, Now};
 use store::Store;
+pub(crate) use store::collections::parse_integer;
 
 use crate::{
     command_table::{self, TABLE},
@@ -116,20 +117,6 @@ impl<'c, S: Store + 'static> Call<'c, '_, S> {
 /// Returns whole milliseconds.
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Parses a decimal number as Redis takes it: no plus, no leading zeros, no spaces.
-pub(crate) fn parse_integer(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let is_canonical = match digits {
-        [b'0'] => digits.len() == text.len(),
-        [b'1'..=b'9', ..] => digits.iter().all(u8::is_ascii_digit),
-        _ => false,
-    };
-    if !is_canonical {
-        return None;
-    }
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(super) fn decrby<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 fn add<S: Store>(call: &mut Call<'_, '_, S>, by: i64) -> Outcome {
     let mut item = call.keys.item(call.args[1]);
-    let (old, attributes) = match item.peek() {
+    let (old, attributes) = match item.peek()? {
         None => (0, Attributes::default()),
         Some(value) => (parse_integer(&value.bytes).ok_or(Refusal::NOT_AN_INTEGER)?, value.attributes),
     };
@@ -42,7 +42,7 @@ fn add<S: Store>(call: &mut Call<'_, '_, S>, by: i64) -> Outcome {
 pub(super) fn incrbyfloat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let by = call.args[2];
     let mut item = call.keys.item(call.args[1]);
-    let (old, attributes) = match item.peek() {
+    let (old, attributes) = match item.peek()? {
         None => (LongDouble::ZERO, Attributes::default()),
         Some(value) => (LongDouble::parse(&value.bytes).ok_or(Refusal::NOT_A_FLOAT)?, value.attributes),
     };

@@ -1,6 +1,6 @@
 //! Commands on keys, whatever their values.
 
-use store::{Attributes, Store};
+use store::{Store, collections::Kind};
 
 use super::call::{Call, parse_integer};
 use crate::{
@@ -37,9 +37,17 @@ fn count_keys<S: Store>(
 }
 
 pub(super) fn type_of<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let exists = call.item(1).exists();
-    call.reply.simple(if exists { "string" } else { "none" });
+    let name = match call.item(1).attributes() {
+        None => "none",
+        Some(attributes) => type_name(attributes.encoding),
+    };
+    call.reply.simple(name);
     Ok(())
+}
+
+/// Returns the name of the type of a value with this encoding.
+pub(super) fn type_name(encoding: u8) -> &'static str {
+    Kind::of(encoding).map_or("string", Kind::name)
 }
 
 pub(super) fn rename<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
@@ -58,19 +66,17 @@ pub(super) fn renamenx<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 fn rename_if<S: Store>(call: &mut Call<'_, '_, S>, can_rename: impl FnOnce(bool) -> bool) -> Result<bool, Refusal> {
     call.lock_all();
     let (from, to) = (call.args[1], call.args[2]);
-    let (value, attributes) = match call.keys.item(from).peek() {
-        None => return Err(Refusal::NO_SUCH_KEY),
-        Some(value) => {
-            let attributes = value.attributes;
-            (value.into_bytes(), attributes)
-        }
-    };
+    // A value that cannot be decoded counts as missing.
+    if let Ok(None) = call.keys.item(from).peek() {
+        return Err(Refusal::NO_SUCH_KEY);
+    }
     if !can_rename(call.keys.item(to).exists()) {
         return Ok(false);
     }
-    if from != to {
-        call.keys.item(to).set(&value, attributes)?;
-        call.keys.item(from).remove();
+    if from != to
+        && let Some(entry) = call.keys.item(from).take()
+    {
+        call.keys.item(to).put_moved(entry);
     }
     Ok(true)
 }
@@ -114,18 +120,16 @@ pub(super) fn move_to<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 /// be replaced.
 fn transfer<S: Store>(call: &mut Call<'_, '_, S>, database: u8, to: &[u8], replace: bool) -> Result<bool, Refusal> {
     call.lock_all();
-    let (value, expires_at, flags) = match call.item(1).get() {
-        None => return Ok(false),
-        Some(value) => {
-            let Attributes { expires_at, flags, .. } = value.attributes;
-            (value.into_bytes(), expires_at, flags)
-        }
-    };
+    let mut item = call.item(1);
+    if let Ok(None) = item.get() {
+        return Ok(false);
+    }
+    let Some(entry) = item.copy() else { return Ok(false) };
     let mut target = call.keys.item_in(database, to);
     if target.exists() && !replace {
         return Ok(false);
     }
-    target.set(&value, Attributes { expires_at, flags, ..Attributes::default() })?;
+    target.put(entry)?;
     Ok(true)
 }
 

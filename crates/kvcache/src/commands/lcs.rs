@@ -1,7 +1,7 @@
 //! LCS: the longest common subsequence of two values.
 
 use bytes::Bytes;
-use store::Store;
+use store::{Store, collections::WrongType};
 
 use super::call::Call;
 use crate::{
@@ -35,8 +35,11 @@ impl Match {
 pub(super) fn lcs<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let is_in_transaction = call.keys.has_locked_all();
     call.lock_all();
-    let mut read = |index: usize| call.item(index).get().map_or_else(Bytes::new, Value::into_bytes);
-    let (a, b) = (read(1), read(2));
+    let mut read = |index: usize| match call.item(index).get() {
+        Ok(value) => Ok(value.map_or_else(Bytes::new, Value::into_bytes)),
+        Err(WrongType) => Err(Refusal::new("ERR The specified keys must contain string values")),
+    };
+    let (a, b) = (read(1)?, read(2)?);
     if !is_in_transaction {
         // The comparison may take long, and needs nothing but the copies.
         call.keys.unlock();

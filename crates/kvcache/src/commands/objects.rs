@@ -18,7 +18,11 @@ const SHARED_COUNT: i64 = i32::MAX as i64;
 
 pub(super) fn encoding<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut item = call.keys.item(call.args[2]);
-    match item.peek() {
+    if let Some(name) = item.encoding_name() {
+        call.reply.bulk(name.as_bytes());
+        return Ok(());
+    }
+    match item.peek()? {
         None => call.reply.null(),
         Some(value) => call.reply.bulk(encoding_of(&value.bytes)),
     }
@@ -35,7 +39,11 @@ fn encoding_of(value: &[u8]) -> &'static [u8] {
 
 pub(super) fn refcount<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut item = call.keys.item(call.args[2]);
-    match item.peek().map(|value| parse_integer(&value.bytes)) {
+    if item.kind().is_some() {
+        call.reply.integer(1);
+        return Ok(());
+    }
+    match item.peek()?.map(|value| parse_integer(&value.bytes)) {
         None => call.reply.null(),
         Some(Some(0..SHARED_INTEGERS)) => call.reply.integer(SHARED_COUNT),
         Some(_) => call.reply.integer(1),

@@ -6,7 +6,7 @@ use super::call::Call;
 use crate::reply::{Outcome, Refusal};
 
 pub(super) fn strlen<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let len = call.item(1).get().map_or(0, |value| value.bytes.len());
+    let len = call.item(1).get()?.map_or(0, |value| value.bytes.len());
     call.reply.count(len);
     Ok(())
 }
@@ -15,7 +15,7 @@ pub(super) fn strlen<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 pub(super) fn getrange<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
     let mut item = call.keys.item(call.args[1]);
-    match item.get() {
+    match item.get()? {
         None => call.reply.bulk(b""),
         Some(value) => {
             let range = byte_range(start, end, value.bytes.len());
@@ -44,7 +44,7 @@ pub(super) fn clamp(start: i64, end: i64, len: i64) -> Option<(i64, i64)> {
 pub(super) fn append<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let (added, max) = (call.args[2], call.string_bytes_max());
     let mut item = call.keys.item(call.args[1]);
-    let (joined, attributes) = match item.peek() {
+    let (joined, attributes) = match item.peek()? {
         None => (added.to_vec(), Attributes::default()),
         Some(value) => {
             let len = whole_len(value.bytes.len(), added.len(), max)?;
@@ -64,7 +64,7 @@ pub(super) fn setrange<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let offset = usize::try_from(offset).map_err(|_| Refusal::new("ERR offset is out of range"))?;
     let (part, max) = (call.args[3], call.string_bytes_max());
     let mut item = call.keys.item(call.args[1]);
-    let old = item.peek();
+    let old = item.peek()?;
     if part.is_empty() {
         let len = old.map_or(0, |value| value.bytes.len());
         call.reply.count(len);

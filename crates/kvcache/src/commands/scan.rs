@@ -8,7 +8,7 @@ use bytes::Bytes;
 use store::{EntryView, Moment, Store};
 use wire::resp::reply;
 
-use super::{call::Call, glob};
+use super::{call::Call, generic::type_name, glob};
 use crate::{
     reply::{Outcome, Refusal, quote::until_zero},
     state::{Keyspace, split_stored_key},
@@ -137,7 +137,7 @@ pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let is_shown = |view: &EntryView<'_>, key: &[u8]| {
         is_alive(view, now)
             && filter.pattern.is_none_or(|pattern| pattern == b"*" || glob::matches(pattern, key))
-            && filter.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(b"string"))
+            && filter.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(type_name(view.attributes.encoding).as_bytes()))
     };
     let (mut found, mut shown, mut seen) = (Vec::new(), 0, 0);
     for _ in 0..filter.count.saturating_mul(STEPS_PER_ELEMENT) {

@@ -2,20 +2,22 @@
 
 use proto::{Flow, Now, Outbox};
 use script::{Host, Interrupt, LogLevel};
-use store::Store;
+use store::{EntryCopy, Store};
 use wire::resp::{Version, reply};
 
 use super::call::Call;
 use crate::{
     command_table::{self, Command, Flags, Keys, TABLE},
     reply::{Refusal, Reply},
-    state::{Client, Keyspace, ServerState, StoredValue},
+    state::{Client, Keyspace, ServerState},
 };
 
 /// Work after which a script leaves its client's thread, in instructions of Lua's machine: a millisecond or two.
 const WORK_MAX: u32 = 200_000;
 /// Instructions between two polls; see `script::Engine`.
 const POLL_WORK: u32 = 10_000;
+/// Largest object that is copied before a script changes it.
+const OBJECT_BYTES_MAX: usize = 256 * 1024;
 /// Instructions that a command counts as.
 const CALL_WORK: u32 = 100;
 
@@ -39,7 +41,7 @@ pub(super) struct ScriptHost<'h, 's, S: Store + 'static> {
     pub(super) restart: Option<Restart>,
     pub(super) work: u32,
     /// Values that the script has changed, with their databases and keys.
-    pub(super) journal: Vec<(u8, Box<[u8]>, Option<StoredValue>)>,
+    pub(super) journal: Vec<(u8, Box<[u8]>, Option<EntryCopy>)>,
     pub(super) out: Outbox,
 }
 
@@ -87,9 +89,25 @@ impl<S: Store + 'static> ScriptHost<'_, '_, S> {
         }
         if is_write {
             for key in command.keys_among(args) {
-                self.journal.push((self.keys.database, key.into(), self.keys.stored(key)));
+                self.record(key)?;
             }
         }
+        Ok(())
+    }
+
+    /// Records the entry of a key, unless it would take long to copy or has been recorded.
+    fn record(&mut self, key: &[u8]) -> Result<(), Interrupt> {
+        let object_bytes = self.keys.object_bytes(key);
+        if object_bytes > 0 {
+            let database = self.keys.database;
+            if self.journal.iter().any(|(of, recorded, _)| *of == database && **recorded == *key) {
+                return Ok(());
+            }
+            if object_bytes > OBJECT_BYTES_MAX {
+                return Err(self.restart(Restart::Apart));
+            }
+        }
+        self.journal.push((self.keys.database, key.into(), self.keys.stored(key)));
         Ok(())
     }
 
@@ -106,7 +124,7 @@ impl<S: Store + 'static> ScriptHost<'_, '_, S> {
     /// Puts back whatever the script has changed.
     pub(super) fn roll_back(&mut self) {
         for (database, key, before) in self.journal.drain(..).rev() {
-            self.keys.put_back(database, &key, before.as_ref());
+            self.keys.put_back(database, &key, before);
         }
     }
 }

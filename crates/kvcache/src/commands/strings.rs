@@ -14,7 +14,8 @@ use crate::{
 
 pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut item = call.keys.item(call.args[1]);
-    call.reply.value(item.get());
+    let value = item.get()?;
+    call.reply.value(value);
     Ok(())
 }
 
@@ -67,7 +68,7 @@ fn set_with<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOpt
 fn set_and_show<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOptions<'_>) -> Outcome {
     // An invalid expiry is refused before anything is looked up.
     call.expires_at(options.expiry)?;
-    let before = call.keys.item(call.args[1]).get().map(Value::into_bytes);
+    let before = call.keys.item(call.args[1]).get()?.map(Value::into_bytes);
     set_with(call, value, options)?;
     call.reply.bytes(before.as_ref());
     Ok(())
@@ -79,7 +80,7 @@ pub(super) fn getset<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn getex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let GetOptions { expiry, has_persist } = GetOptions::parse(&call.args[2..])?;
-    let Some(before) = call.item(1).get().map(|value| value.attributes) else {
+    let Some(before) = call.item(1).get()?.map(|value| value.attributes) else {
         call.reply.null();
         return Ok(());
     };
@@ -94,7 +95,8 @@ pub(super) fn getex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     if !is_past && (expiry.is_some() || expires_at != before.expires_at) {
         item.set_expiry(expires_at)?;
     }
-    call.reply.value(item.peek());
+    let value = item.peek()?;
+    call.reply.value(value);
     if is_past {
         item.remove();
     }
@@ -103,7 +105,8 @@ pub(super) fn getex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn getdel<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut item = call.keys.item(call.args[1]);
-    call.reply.value(item.get());
+    let value = item.get()?;
+    call.reply.value(value);
     item.remove();
     Ok(())
 }
@@ -114,7 +117,8 @@ pub(super) fn mget<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     }
     call.reply.array(call.args.len() - 1);
     for &key in &call.args[1..] {
-        call.reply.value(call.keys.item(key).get());
+        // As in Redis, a value of another type counts as missing here.
+        call.reply.value(call.keys.item(key).get().unwrap_or_default());
     }
     Ok(())
 }

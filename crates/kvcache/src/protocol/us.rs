@@ -267,7 +267,7 @@ impl Queued {
 /// Runs an operation and writes its reply. False if the command failed, which a DEL of a missing key has not.
 pub(crate) fn run<S: Store>(item: &mut Item<'_, '_, S>, operation: Operation<&[u8]>, out: &mut Outbox) -> bool {
     match operation {
-        Operation::Get => value(item.get(), out),
+        Operation::Get => value(item.get().unwrap_or_default(), out),
         Operation::Set(value) => match item.set(value, Attributes::default()) {
             Ok(()) => return ok(out),
             Err(store::OutOfMemory) => return error(out, "Out of memory"),

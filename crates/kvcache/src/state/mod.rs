@@ -40,7 +40,7 @@ pub(crate) use self::{
     settings::Settings,
     slow_log::{SlowCommand, SlowLog, redacted_args},
     snapshot::{SaveStart, SnapshotStore},
-    space::{DATABASE_PREFIX, DATABASES, Item, Keyspace, StoredValue, split_stored_key, stored_key},
+    space::{DATABASE_PREFIX, DATABASES, Item, Keyspace, split_stored_key, stored_key},
     statistics::{BATCH_BUCKETS, BUCKETS, CommandReading, PerfReport, Statistics, upper_ns},
     timer::Timer,
 };

@@ -177,11 +177,8 @@ fn write<S: Store>(space: &Space<S>, file: impl io::Write) -> io::Result<()> {
                 for _ in 0..LOCKED_STEPS_MAX {
                     cursor = cache.store().scan(cursor, &mut |view| {
                         if view.attributes.expires_at == 0 || view.attributes.expires_at > now {
-                            writer.add(&SnapshotEntry {
-                                key: view.key,
-                                value: view.value,
-                                attributes: view.attributes,
-                            });
+                            let value = &cache.portable_value(view);
+                            writer.add(&SnapshotEntry { key: view.key, value, attributes: view.attributes });
                         }
                     });
                     if cursor == 0 || writer.pending() - before > LOCKED_BYTES_MAX {
@@ -210,7 +207,7 @@ fn read<S: Store>(space: &Space<S>, mut file: impl io::Read + io::Seek, len: u64
             return Ok(());
         }
         let hash = space.hash(key);
-        let kept = space.lock(space.shard_of(hash)).set(hash, key, value, attributes, now);
+        let kept = space.lock(space.shard_of(hash)).set_portable(hash, key, value, attributes, now);
         kept.map_err(|_| FormatError::DoesNotFit)
     })?;
     Ok(number_max)

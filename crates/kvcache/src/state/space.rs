@@ -1,5 +1,6 @@
 //! All keys: shards behind locks, and the view that commands have of them.
 
+mod collections;
 mod pinned;
 
 use std::{
@@ -12,9 +13,11 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use proto::Now;
-use store::{Attributes, Cache, CacheCounts, KeyHasher, Moment, OutOfMemory, PolicyKind, Store, StoreOptions};
+use store::{
+    Attributes, Cache, CacheCounts, KeyHasher, Moment, OutOfMemory, PolicyKind, Store, StoreOptions,
+    collections::WrongType,
+};
 
-pub(crate) use self::pinned::StoredValue;
 use crate::{codec::Codec, value::Value};
 
 /// Number of databases that can be selected.
@@ -356,24 +359,25 @@ pub(crate) struct Item<'a, 'k, S> {
 
 impl<S: Store> Item<'_, '_, S> {
     /// Returns the value, for a client that reads it: counted as a hit or a miss, and as a use.
-    pub(crate) fn get(&mut self) -> Option<Value<'_>> {
+    pub(crate) fn get(&mut self) -> Result<Option<Value<'_>>, WrongType> {
         if self.is_no_touch {
             return self.get_untouched();
         }
-        let location = self.cache.use_entry(S::Hint::default(), self.hash, &self.key, self.now)?;
-        Value::from_hit(self.codec, self.cache, location)
+        let location = self.cache.use_entry(S::Hint::default(), self.hash, &self.key, self.now);
+        location.map_or(Ok(None), |location| Value::from_hit(self.codec, self.cache, location))
     }
 
     /// Returns the value: counted as a hit or a miss, and not as a use.
-    pub(crate) fn get_untouched(&mut self) -> Option<Value<'_>> {
-        let location = self.cache.count_entry(S::Hint::default(), self.hash, &self.key, self.now)?;
-        Value::from_hit(self.codec, self.cache, location)
+    pub(crate) fn get_untouched(&mut self) -> Result<Option<Value<'_>>, WrongType> {
+        let location = self.cache.count_entry(S::Hint::default(), self.hash, &self.key, self.now);
+        location.map_or(Ok(None), |location| Value::from_hit(self.codec, self.cache, location))
     }
 
     /// Returns the value, for a command that changes it; not counted.
-    pub(crate) fn peek(&mut self) -> Option<Value<'_>> {
+    pub(crate) fn peek(&mut self) -> Result<Option<Value<'_>>, WrongType> {
         let codec = self.codec;
-        self.cache.peek(self.hash, &self.key, self.now).and_then(|view| Value::decode(codec, view))
+        let view = self.cache.peek(self.hash, &self.key, self.now);
+        view.map_or(Ok(None), |view| Value::decode(codec, view))
     }
 
     pub(crate) fn exists(&mut self) -> bool {
@@ -401,18 +405,23 @@ impl<S: Store> Item<'_, '_, S> {
         self.cache.set(self.hash, &self.key, &value, Attributes { encoding, ..attributes }, self.now)
     }
 
-    /// Replaces the attributes of an entry. Of its encoding only the bits that a [`Codec`] ignores may change. False if
-    /// there is no entry.
+    /// Replaces the attributes of a string. Of its encoding only the bits that a [`Codec`] ignores may change. False if
+    /// there is none.
     pub(crate) fn set_attributes(&mut self, attributes: Attributes) -> Result<bool, OutOfMemory> {
+        if self.kind().is_some() {
+            return Ok(false);
+        }
         let Some(view) = self.cache.peek(self.hash, &self.key, self.now) else { return Ok(false) };
         let value = view.value.to_vec();
         self.cache.set(self.hash, &self.key, &value, attributes, self.now).map(|()| true)
     }
 
-    /// Replaces the bits of the encoding that a [`Codec`] ignores. Nothing is copied, and the key does not count as changed
-    /// for those who watch it.
+    /// Replaces the bits of a string's encoding that a [`Codec`] ignores. Nothing is copied, and the key does not count as
+    /// changed for those who watch it.
     pub(crate) fn set_encoding(&mut self, encoding: u8) {
-        self.cache.set_encoding(self.hash, &self.key, encoding, self.now);
+        if self.kind().is_none() {
+            self.cache.set_encoding(self.hash, &self.key, encoding, self.now);
+        }
     }
 
     /// Removes the entry. False if there was none.

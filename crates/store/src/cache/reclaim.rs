@@ -43,7 +43,7 @@ impl<S: Store> Cache<S> {
 
     #[cold]
     pub(super) fn expire(&mut self, hash: u64, location: S::Location) {
-        self.store.remove(hash, location);
+        self.remove_entry(hash, location);
         self.note_change(hash);
         self.counts.expired += 1;
     }
@@ -63,7 +63,7 @@ impl<S: Store> Cache<S> {
     /// Evicts entries until one of this size fits.
     #[inline]
     pub(super) fn make_room(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
-        match self.limit == usize::MAX || self.bytes_with(size) <= self.limit {
+        match self.limit == usize::MAX || self.entry_bytes_with(size) <= self.entries_limit {
             true => Ok(()),
             false => self.evict_for(hash, key, size, now).or_else(|error| self.allow(size).ok_or(error)),
         }
@@ -77,9 +77,14 @@ impl<S: Store> Cache<S> {
     }
 
     /// Returns the memory held once such an entry has been added.
+    pub(super) fn bytes_with(&self, size: Size) -> usize {
+        self.entry_bytes_with(size) + self.objects.bytes()
+    }
+
+    /// Returns the same without the objects.
     #[inline]
-    pub(super) fn bytes_with(&self, Size { key_len, value_len, attributes }: Size) -> usize {
-        self.bytes() + self.store.growth(key_len, value_len, attributes) + self.policy.growth()
+    fn entry_bytes_with(&self, Size { key_len, value_len, attributes }: Size) -> usize {
+        self.entry_bytes() + self.store.growth(key_len, value_len, attributes) + self.policy.growth()
     }
 
     #[cold]
@@ -88,9 +93,16 @@ impl<S: Store> Cache<S> {
         if footprint > self.limit {
             return Err(OutOfMemory);
         }
-        if self.fits_in_place(hash, key, size) {
-            return Ok(());
+        match self.fits_in_place(hash, key, size) {
+            true => Ok(()),
+            false => self.evict_until(size, 0, now),
         }
+    }
+
+    /// Evicts entries until one of this size fits, and objects may grow by `growth` bytes beside it.
+    #[cold]
+    pub(super) fn evict_until(&mut self, size: Size, growth: usize, now: Moment) -> Result<(), OutOfMemory> {
+        let footprint = self.footprint_of(size) + growth;
         let before = self.bytes();
         // On the way to a lowered limit, it is enough that some entries go and the excess does not grow.
         let (goal, least) = match before > self.limit {
@@ -104,7 +116,7 @@ impl<S: Store> Cache<S> {
             if !evicted_any || gone.is_multiple_of(EVICT_BEFORE_COMPACT) {
                 self.compact(size);
             }
-            let bytes = self.bytes_with(size);
+            let bytes = self.bytes_with(size) + growth;
             let is_enough = evicted >= least || evicted > 1 && !evicted_any;
             if bytes <= self.limit || bytes <= goal && is_enough {
                 return Ok(());
@@ -138,7 +150,7 @@ impl<S: Store> Cache<S> {
             self.expire(hash, victim);
             return true;
         }
-        self.store.remove(hash, victim);
+        self.remove_entry(hash, victim);
         self.policy.on_evict(hash);
         self.note_change(hash);
         self.counts.evicted += 1;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::{Attributes, EntryView, SHARED_MIN};
 
 /// Returns the memory that the allocator takes for an allocation (glibc: a header of 8 bytes, multiples of 16, at least 32).
-pub(super) const fn allocated(len: usize) -> usize {
+pub(crate) const fn allocated(len: usize) -> usize {
     match len {
         0 => 0,
         1..=24 => 32,

@@ -51,7 +51,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let counters = &self.memcached.counters;
         let mut item = self.keys.item(key);
         let is_up = direction == Direction::Increment;
-        let Some(old) = item.peek() else {
+        let Ok(Some(old)) = item.peek() else {
             counters.add_arithmetic(is_up, false);
             return Err(ArithmeticError::NotFound);
         };

@@ -71,8 +71,8 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let counters = &self.memcached.counters;
         let mut item = self.keys.item(bytes);
         let value = if flags.has(b'u') { item.get_untouched() } else { item.get() };
-        let Some(value) = value else {
-            // It cannot be decoded, and has been counted as a miss.
+        let Ok(Some(value)) = value else {
+            // It cannot be decoded, and has been counted as a miss, or is no string.
             return self.meta_no_value(bytes, key, flags);
         };
         counters.add_get(true);

@@ -201,7 +201,7 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
         };
         let (now, out) = (self.now_ms(), &mut *self.out);
         let mut item = self.keys.item(key);
-        let Some(value) = item.get() else {
+        let Ok(Some(value)) = item.get() else {
             counters.get_misses.add();
             if touch.is_some() {
                 counters.add_touch(false);

@@ -131,7 +131,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             return Err(StoreOutcome::Exists);
         }
         let value_bytes_max = self.memcached.limits.value_bytes_max;
-        let whole = match self.item(key).peek() {
+        let whole = match self.item(key).peek().unwrap_or_default() {
             None => return Err(StoreOutcome::NotStored),
             Some(value) if value.bytes.len() + request.value.len() > value_bytes_max => {
                 return Err(StoreOutcome::TooLarge);

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Each checksum covers everything since the one before it. Values are as the store keeps them, compressed or not; keys
-//! begin with the mark of their database unless that is 0.
+//! begin with the mark of their database unless that is 0. A collection is packed, however large, as `store::collections`
+//! describes it.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -187,6 +188,9 @@ impl<R: Read> Reader<R> {
                 let offset = at + (block.len() - rest.len()) as u64;
                 let (entry, behind) =
                     split(rest).ok_or(FormatError::Damaged { offset, what: "an entry is longer than its block" })?;
+                if !store::is_portable(entry.value, entry.attributes.encoding) {
+                    return Err(FormatError::Damaged { offset, what: "a value is none of its type" });
+                }
                 visit(entry)?;
                 rest = behind;
             }

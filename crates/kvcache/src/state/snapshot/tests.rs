@@ -70,7 +70,7 @@ fn is_damaged(file: &[u8]) -> bool {
 fn models() -> impl Strategy<Value = Model> {
     let bytes = |max| proptest::collection::vec(any::<u8>(), 0..max);
     let far = prop_oneof![Just(0), Just(unix_ms() + 1_000_000)];
-    let attributes = (far, any::<u32>(), any::<u64>(), 0_u8..16)
+    let attributes = (far, any::<u32>(), any::<u64>(), prop_oneof![0_u8..4, 8_u8..12])
         .prop_map(|(expires_at, flags, version, encoding)| Attributes { expires_at, flags, version, encoding });
     proptest::collection::btree_map(bytes(40), (bytes(3000), attributes), 0..40)
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use store::Store;
+use store::{EntryCopy, Store};
 
 use super::{Keyspace, Locked, Space, stored_key};
 
@@ -94,15 +94,20 @@ impl<S: Store> Keyspace<'_, S> {
         self.space.shard_of(self.space.hash(&stored_key(self.database, key)))
     }
 
-    /// Returns the value and attributes under a key as they are stored, to be put back by [`Keyspace::put_back`].
-    pub(crate) fn stored(&mut self, key: &[u8]) -> Option<StoredValue> {
+    /// Returns a copy of the entry of a key, to be put back by [`Keyspace::put_back`].
+    pub(crate) fn stored(&mut self, key: &[u8]) -> Option<EntryCopy> {
         let (hash, key, now) = (self.hash_of(key), stored_key(self.database, key), self.now);
-        let view = self.cache(hash).peek(hash, &key, now)?;
-        Some(StoredValue { value: view.value.into(), attributes: view.attributes })
+        self.cache(hash).copy_entry(hash, &key, now)
+    }
+
+    /// Returns the bytes of the key's collection that a copy would copy one by one; 0: it has none, or a packed one.
+    pub(crate) fn object_bytes(&mut self, key: &[u8]) -> usize {
+        let (hash, key, now) = (self.hash_of(key), stored_key(self.database, key), self.now);
+        self.cache(hash).object_bytes(hash, &key, now)
     }
 
     /// Gives a key of a database the value that it had before. A full memory is exceeded rather than a value lost.
-    pub(crate) fn put_back(&mut self, database: u8, key: &[u8], before: Option<&StoredValue>) {
+    pub(crate) fn put_back(&mut self, database: u8, key: &[u8], before: Option<EntryCopy>) {
         let key = stored_key(database, key);
         let (hash, now) = (self.space.hash(&key), self.now);
         if database != 0 {
@@ -113,10 +118,10 @@ impl<S: Store> Keyspace<'_, S> {
             None => {
                 cache.remove(hash, &key, now);
             }
-            Some(StoredValue { value, attributes }) => {
-                cache.set_allowance(value.len().saturating_mul(2).saturating_add(super::PAGES_BYTES));
+            Some(entry) => {
+                cache.set_allowance(entry.bytes().saturating_mul(2).saturating_add(super::PAGES_BYTES));
                 // The allowance has room for it.
-                let _ = cache.set(hash, &key, value, *attributes, now);
+                let _ = cache.put_entry(hash, &key, entry, now);
                 cache.set_allowance(0);
             }
         }
@@ -125,11 +130,4 @@ impl<S: Store> Keyspace<'_, S> {
     fn hash_of(&self, key: &[u8]) -> u64 {
         self.space.hash(&stored_key(self.database, key))
     }
-}
-
-/// Value of a key as it is stored.
-#[derive(Debug)]
-pub(crate) struct StoredValue {
-    value: Box<[u8]>,
-    attributes: store::Attributes,
 }

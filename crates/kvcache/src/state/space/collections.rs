@@ -1,0 +1,96 @@
+//! The commands' view of collections, and of entries as wholes.
+//!
+//! A command that reads a collection asks for its view with [`Item::collection`], one that changes it hands a function to
+//! [`Item::change`]. Both refuse a key of another kind, and neither knows whether the collection is packed into the entry
+//! or an object beside it: see [`store::collections`].
+
+use store::{
+    EntryCopy, OutOfMemory, Store,
+    collections::{ChangeError, Collection, Kind, WrongType},
+};
+
+use super::Item;
+
+impl<S: Store> Item<'_, '_, S> {
+    /// Returns the kind of the key's collection; `None`: there is a string, or nothing.
+    pub(crate) fn kind(&mut self) -> Option<Kind> {
+        self.attributes().and_then(|attributes| Kind::of(attributes.encoding))
+    }
+
+    /// Returns the collection, for a client that reads it: counted as a hit or a miss, and as a use.
+    pub(crate) fn collection<C: Collection>(&mut self) -> Result<Option<C::View<'_>>, WrongType> {
+        let location = match self.is_no_touch {
+            true => self.cache.count_entry(S::Hint::default(), self.hash, &self.key, self.now),
+            false => self.cache.use_entry(S::Hint::default(), self.hash, &self.key, self.now),
+        };
+        location.map(|location| self.cache.collection::<C>(location)).transpose()
+    }
+
+    /// Returns the collection, for a command that changes it; not counted.
+    pub(crate) fn peek_collection<C: Collection>(&mut self) -> Result<Option<C::View<'_>>, WrongType> {
+        let location = self.cache.locate(self.hash, &self.key, self.now);
+        location.map(|location| self.cache.collection::<C>(location)).transpose()
+    }
+
+    /// Changes the collection, or a new one if there is none. `change` returns true if it has changed it, and a result. An
+    /// error means that nothing has been changed; an empty collection is removed.
+    ///
+    /// `growth` is about the number of bytes that may be added, such as the length of the arguments and some bytes for each
+    /// part. 0 means that nothing is added, and then memory cannot run out.
+    pub(crate) fn change<C: Collection, R>(
+        &mut self,
+        growth: usize,
+        change: impl FnOnce(&mut C) -> (bool, R),
+    ) -> Result<R, ChangeError> {
+        self.cache.change_collection(self.hash, &self.key, growth, self.now, change)
+    }
+
+    /// Gives the key this collection in the place of whatever it has; an empty one removes the key. The new value has no
+    /// time of expiry.
+    pub(crate) fn replace<C: Collection>(&mut self, collection: C) -> Result<(), ChangeError> {
+        if collection.is_empty() {
+            self.remove();
+            return Ok(());
+        }
+        let growth = collection.bytes();
+        if self.kind() != Some(C::KIND) || self.attributes().is_some_and(|attributes| attributes.expires_at != 0) {
+            // Nothing is removed unless there is memory for what comes.
+            self.reserve(growth)?;
+            self.remove();
+        }
+        self.change(growth, |present: &mut C| {
+            *present = collection;
+            (true, ())
+        })
+    }
+
+    /// Returns Redis's name of the encoding of a collection; `None`: there is a string, or nothing.
+    pub(crate) fn encoding_name(&mut self) -> Option<&'static str> {
+        let location = self.cache.locate(self.hash, &self.key, self.now)?;
+        self.cache.encoding_name(location)
+    }
+
+    /// Returns a copy of the entry.
+    pub(crate) fn copy(&mut self) -> Option<EntryCopy> {
+        self.cache.copy_entry(self.hash, &self.key, self.now)
+    }
+
+    /// Removes the entry, and returns it.
+    pub(crate) fn take(&mut self) -> Option<EntryCopy> {
+        self.cache.take_entry(self.hash, &self.key, self.now)
+    }
+
+    /// Gives the key the entry of another one. It has no version: a memcached client that knows one must find it outdated.
+    pub(crate) fn put(&mut self, mut entry: EntryCopy) -> Result<(), OutOfMemory> {
+        entry.attributes.version = 0;
+        self.cache.put_entry(self.hash, &self.key, entry, self.now)
+    }
+
+    /// [`Item::put`] of an entry that has just been taken, for which there is memory.
+    pub(crate) fn put_moved(&mut self, entry: EntryCopy) {
+        self.cache.set_allowance(entry.bytes().saturating_mul(2).saturating_add(super::PAGES_BYTES));
+        // The allowance has room for it.
+        let _ = self.put(entry);
+        self.cache.set_allowance(0);
+    }
+}
