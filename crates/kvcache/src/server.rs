@@ -63,7 +63,7 @@ pub fn exact_time(now: Now) -> Now {
     Now { unix: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(), ..now }
 }
 
-/// A cache of strings.
+/// A cache of strings and hashes.
 #[derive(Debug)]
 pub struct KvServer<S: Store> {
     pub(crate) state: Arc<ServerState<S>>,

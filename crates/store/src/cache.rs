@@ -1,11 +1,14 @@
 //! A store with expiry and a memory limit.
 
 mod collection;
+mod deadlines;
 mod reclaim;
+mod watch;
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 pub use self::collection::{EntryCopy, is_portable};
+use self::{deadlines::Deadlines, watch::Watched};
 use crate::{
     Attributes, EntryView, Policy, PolicyKind, Store, StoreOptions,
     collections::{Object, Objects},
@@ -59,13 +62,6 @@ impl CacheCounts {
     }
 }
 
-/// Keys whose changes are counted.
-#[derive(Debug, Default)]
-struct Watched {
-    /// Number of watchers and of changes, by hash. A collision only aborts a transaction that need not be aborted.
-    keys: HashMap<u64, (usize, u64)>,
-}
-
 /// A map whose entries expire, and are evicted when memory runs out.
 #[derive(Debug)]
 #[repr(C)]
@@ -86,6 +82,7 @@ pub struct Cache<S> {
     allowance: usize,
     /// The collections that are not packed.
     objects: Objects,
+    deadlines: Deadlines,
 }
 
 impl<S: Store> Cache<S> {
@@ -102,6 +99,7 @@ impl<S: Store> Cache<S> {
             sweep: 0,
             allowance: 0,
             objects: Objects::default(),
+            deadlines: Deadlines::default(),
             counts: CacheCounts::default(),
         }
     }
@@ -356,56 +354,10 @@ impl<S: Store> Cache<S> {
         self.touch_watched();
         self.store.clear();
         self.objects = Objects::default();
+        self.deadlines = Deadlines::default();
         self.note_objects();
         self.policy.on_clear();
         self.sweep = 0;
-    }
-
-    /// Counts a change of every watched key that has an entry.
-    fn touch_watched(&mut self) {
-        let Self { store, watched, .. } = self;
-        let mut cursor = 0;
-        while !watched.keys.is_empty() {
-            cursor = store.scan(cursor, &mut |view| {
-                if let Some((_, changes)) = watched.keys.get_mut(&store.hash(view.key)) {
-                    *changes += 1;
-                }
-            });
-            if cursor == 0 {
-                break;
-            }
-        }
-    }
-
-    // --- watching -------------------------------------------------------------------------
-
-    /// Begins to watch a key and returns the number of its changes so far.
-    pub fn watch(&mut self, hash: u64) -> u64 {
-        let (watchers, changes) = self.watched.keys.entry(hash).or_default();
-        *watchers += 1;
-        self.is_observed = true;
-        *changes
-    }
-
-    /// Ends a [`Cache::watch`], which returned `since`. True: the key has changed in between.
-    pub fn unwatch(&mut self, hash: u64, since: u64) -> bool {
-        let Some((watchers, changes)) = self.watched.keys.get_mut(&hash) else { return true };
-        let changed = *changes != since;
-        *watchers -= 1;
-        if *watchers == 0 {
-            self.watched.keys.remove(&hash);
-            self.note_objects();
-        }
-        changed
-    }
-
-    #[inline]
-    fn note_change(&mut self, hash: u64) {
-        if !self.watched.keys.is_empty()
-            && let Some((_, changes)) = self.watched.keys.get_mut(&hash)
-        {
-            *changes += 1;
-        }
     }
 
     // --- whole cache ---------------------------------------------------------------------

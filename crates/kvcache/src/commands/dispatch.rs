@@ -10,8 +10,9 @@ use store::Store;
 use super::{
     acl, bitfield, bits,
     call::{Call, millis},
-    client, cluster, command_info, config, connection, counters, debug, expiry, generic, help, info, latency, lcs,
-    objects, perf, persistence, ranges, scan, scripting, server, slowlog, strings, transactions,
+    client, cluster, command_info, config, connection, counters, debug, expiry, field_expiry, generic, hash_samples,
+    hashes, help, info, latency, lcs, objects, perf, persistence, ranges, scan, scripting, server, slowlog, strings,
+    transactions,
 };
 use crate::{
     command_table::{self, Command, Flags, TABLE, with_command_rows},

@@ -7,7 +7,7 @@ use crate::reply::{Outcome, Refusal, quote::quote};
 
 /// Conditions of EXPIRE about the current expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Conditions {
+pub(super) struct Conditions {
     has_nx: bool,
     has_xx: bool,
     has_gt: bool,
@@ -16,7 +16,7 @@ struct Conditions {
 
 /// Point that a time is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Base {
+pub(super) enum Base {
     Now,
     Epoch,
 }
@@ -66,7 +66,7 @@ fn expire_at<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> Ou
 }
 
 impl Conditions {
-    fn parse(args: &[&[u8]]) -> Result<Self, Refusal> {
+    pub(super) fn parse(args: &[&[u8]]) -> Result<Self, Refusal> {
         let mut conditions = Self::default();
         for option in args {
             match &*option.to_ascii_lowercase() {
@@ -91,7 +91,7 @@ impl Conditions {
     }
 
     /// True if the conditions hold. A `current` of 0 means never, which is later than anything.
-    fn are_met(self, at: i64, current: u64) -> bool {
+    pub(super) fn are_met(self, at: i64, current: u64) -> bool {
         let (expires, current) = (current != 0, i64::try_from(current).unwrap_or(i64::MAX));
         !(self.has_nx && expires
             || self.has_xx && !expires

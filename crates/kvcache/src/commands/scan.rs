@@ -174,7 +174,7 @@ fn step<S: Store>(keys: &mut Keyspace<'_, S>, cursor: u64, mut visit: impl FnMut
 }
 
 /// Parses a cursor like `strtoul`, which knows signs and reads an empty text as 0.
-fn parse_cursor(text: &[u8]) -> Result<u64, Refusal> {
+pub(super) fn parse_cursor(text: &[u8]) -> Result<u64, Refusal> {
     let text = until_zero(text, usize::MAX);
     let (is_negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),

@@ -2,6 +2,7 @@
 
 mod collections;
 mod pinned;
+mod usage;
 
 use std::{
     borrow::Cow,
@@ -432,23 +433,5 @@ impl<S: Store> Item<'_, '_, S> {
     /// Sets the time of expiry, in milliseconds since the Unix epoch; 0: never. False if there is no entry.
     pub(crate) fn set_expiry(&mut self, expires_at: u64) -> Result<bool, OutOfMemory> {
         self.cache.set_expiry(self.hash, &self.key, expires_at, self.now)
-    }
-
-    /// Counts as a use of the entry. False if there is none.
-    pub(crate) fn touch(&mut self) -> bool {
-        self.cache.touch(self.hash, &self.key, self.now)
-    }
-
-    pub(crate) fn idle_s(&mut self) -> Option<u32> {
-        self.cache.idle_s(self.hash, &self.key, self.now)
-    }
-
-    pub(crate) fn frequency(&mut self) -> Option<u8> {
-        self.cache.frequency(self.hash, &self.key, self.now)
-    }
-
-    /// Returns the bytes that the entry takes.
-    pub(crate) fn footprint(&mut self) -> Option<usize> {
-        self.cache.footprint(self.hash, &self.key, self.now)
     }
 }

@@ -7,6 +7,8 @@ mod common;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
+mod hashes;
+#[cfg(test)]
 mod laws;
 #[cfg(test)]
 mod process;

@@ -227,9 +227,13 @@ impl<S: Store> Cache<S> {
     /// Gives a key the value, the attributes and the object of another entry.
     pub fn put_entry(&mut self, hash: u64, key: &[u8], entry: EntryCopy, now: Moment) -> Result<(), OutOfMemory> {
         match entry.object {
-            Some(object) => self.store_object(hash, key, object, entry.attributes, usize::MAX, now),
-            None => self.set(hash, key, &entry.value, entry.attributes, now),
+            Some(object) => self.store_object(hash, key, object, entry.attributes, usize::MAX, now)?,
+            None => self.set(hash, key, &entry.value, entry.attributes, now)?,
         }
+        if Kind::of(entry.attributes.encoding) == Some(Kind::Hash) {
+            self.note_field_expiries(hash, key);
+        }
+        Ok(())
     }
 
     /// Returns the bytes of an entry's object, or 0 if it has none.
@@ -271,9 +275,13 @@ impl<S: Store> Cache<S> {
     ) -> Result<(), OutOfMemory> {
         let kind = Kind::of(attributes.encoding).filter(|_| attributes.encoding & OBJECT != 0);
         match kind.and_then(|kind| kind.parse_object(value)) {
-            Some(object) => self.store_object(hash, key, object, attributes, usize::MAX, now),
-            None => self.set(hash, key, value, attributes, now),
+            Some(object) => self.store_object(hash, key, object, attributes, usize::MAX, now)?,
+            None => self.set(hash, key, value, attributes, now)?,
         }
+        if Kind::of(attributes.encoding) == Some(Kind::Hash) {
+            self.note_field_expiries(hash, key);
+        }
+        Ok(())
     }
 }
 

@@ -15,11 +15,12 @@ const SHRINK_ENTRIES: usize = 64;
 const EXPIRE_STEPS: usize = 16;
 
 impl<S: Store> Cache<S> {
-    /// Removes some expired entries. Has to be called from time to time. True: a whole round is done.
+    /// Removes some expired entries, and fields of hashes. Has to be called from time to time. True: a whole round is done.
     pub fn expire_some(&mut self, now: Moment) -> bool {
+        let has_expired_fields = self.expire_fields(now);
         if self.store.expiring() == 0 {
             self.sweep = 0;
-            return true;
+            return has_expired_fields;
         }
         let mut found = Vec::new();
         self.sweep = self.store.sweep_expiring(self.sweep, &mut found);
@@ -32,7 +33,7 @@ impl<S: Store> Cache<S> {
                 self.expire(self.store.hash(self.store.view(location).key), location);
             }
         }
-        self.sweep == 0
+        self.sweep == 0 && has_expired_fields
     }
 
     #[inline]

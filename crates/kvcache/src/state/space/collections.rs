@@ -1,32 +1,35 @@
 //! The commands' view of collections, and of entries as wholes.
 //!
-//! A command that reads a collection asks for its view with [`Item::collection`], one that changes it hands a function to
+//! A command that reads a collection asks for its view with [`Item::into_collection`], one that changes it hands a function to
 //! [`Item::change`]. Both refuse a key of another kind, and neither knows whether the collection is packed into the entry
 //! or an object beside it: see [`store::collections`].
 
 use store::{
-    EntryCopy, OutOfMemory, Store,
+    Cache, EntryCopy, OutOfMemory, Store,
     collections::{ChangeError, Collection, Kind, WrongType},
 };
 
 use super::Item;
 
-impl<S: Store> Item<'_, '_, S> {
+impl<'a, S: Store> Item<'a, '_, S> {
     /// Returns the kind of the key's collection; `None`: there is a string, or nothing.
     pub(crate) fn kind(&mut self) -> Option<Kind> {
         self.attributes().and_then(|attributes| Kind::of(attributes.encoding))
     }
 
     /// Returns the collection, for a client that reads it: counted as a hit or a miss, and as a use.
-    pub(crate) fn collection<C: Collection>(&mut self) -> Result<Option<C::View<'_>>, WrongType> {
-        let location = match self.is_no_touch {
-            true => self.cache.count_entry(S::Hint::default(), self.hash, &self.key, self.now),
-            false => self.cache.use_entry(S::Hint::default(), self.hash, &self.key, self.now),
+    pub(crate) fn into_collection<C: Collection>(self) -> Result<Option<C::View<'a>>, WrongType> {
+        let Self { cache, hash, key, is_no_touch, now, .. } = self;
+        let location = match is_no_touch {
+            true => cache.count_entry(S::Hint::default(), hash, &key, now),
+            false => cache.use_entry(S::Hint::default(), hash, &key, now),
         };
-        location.map(|location| self.cache.collection::<C>(location)).transpose()
+        let cache: &'a Cache<S> = cache;
+        location.map(|location| cache.collection::<C>(location)).transpose()
     }
 
     /// Returns the collection, for a command that changes it; not counted.
+    #[expect(dead_code, reason = "for commands that combine collections")]
     pub(crate) fn peek_collection<C: Collection>(&mut self) -> Result<Option<C::View<'_>>, WrongType> {
         let location = self.cache.locate(self.hash, &self.key, self.now);
         location.map(|location| self.cache.collection::<C>(location)).transpose()
@@ -45,8 +48,14 @@ impl<S: Store> Item<'_, '_, S> {
         self.cache.change_collection(self.hash, &self.key, growth, self.now, change)
     }
 
+    /// Notes that a field of the key's hash expires at a time, in milliseconds since the Unix epoch.
+    pub(crate) fn note_field_expiry(&mut self, at: u64) {
+        self.cache.note_field_expiry(self.hash, &self.key, at);
+    }
+
     /// Gives the key this collection in the place of whatever it has; an empty one removes the key. The new value has no
     /// time of expiry.
+    #[expect(dead_code, reason = "for commands that combine collections")]
     pub(crate) fn replace<C: Collection>(&mut self, collection: C) -> Result<(), ChangeError> {
         if collection.is_empty() {
             self.remove();

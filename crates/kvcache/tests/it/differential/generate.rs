@@ -88,6 +88,32 @@ const PATTERNS: &[(&str, Check)] = &[
     ("PING", Check::Exact),
     ("ECHO <value>", Check::Exact),
     ("NONESUCH <word>*", Check::Exact),
+    ("HSET|HMSET <hash> <name> <value>", Check::Exact),
+    ("HSET|HMSET <hash> <name> <small>", Check::Exact),
+    ("HSET|HMSET <hash> <name> <small> <name> <small> <name> <small>", Check::Exact),
+    ("HSET <key> <name> <small> <name> <small> <name>?", Check::Exact),
+    ("HSETNX <hash> <name> <small>", Check::Exact),
+    ("HGET|HEXISTS|HSTRLEN <hash> <name>", Check::Exact),
+    ("HGET <key> <name>", Check::Exact),
+    ("HMGET <hash> <name> <name>*", Check::Exact),
+    ("HGETALL|HKEYS|HVALS <hash>", Check::Unordered),
+    ("HLEN <hash>", Check::Exact),
+    ("HDEL <hash> <name> <name>*", Check::Exact),
+    ("HINCRBY <hash> <name> <integer>", Check::Exact),
+    ("HINCRBYFLOAT <hash> <name> <float>", Check::Exact),
+    ("HRANDFIELD <hash>", Check::Kind),
+    ("HRANDFIELD <hash> 1000 WITHVALUES?", Check::Unordered),
+    ("HRANDFIELD <hash> 0|1|-3|-9223372036854775808|9223372036854775807 WITHVALUES?", Check::Length),
+    ("HSCAN <hash> 0 COUNT 1000", Check::Scan),
+    ("HSCAN <hash> 0 COUNT 1000 MATCH f*|f1*|*2", Check::Scan),
+    ("OBJECT~ENCODING <hash>", Check::Exact),
+    ("OBJECT~REFCOUNT <hash>", Check::Kind),
+    ("TYPE|TTL <hash>", Check::Exact),
+    ("DEL|EXISTS|PERSIST <hash>", Check::Exact),
+    ("RENAME|RENAMENX|COPY <hash> <hash>", Check::Exact),
+    ("COPY <hash> <hash> REPLACE", Check::Exact),
+    ("GETDEL|GETSET|INCR|STRLEN|GETBIT|LCS <hash> <small>?", Check::Exact),
+    ("SET <hash> <small> GET|NX|XX", Check::Exact),
 ];
 
 /// Patterns that are used rarely.
@@ -200,6 +226,9 @@ impl Generator {
         if request.check == Check::Scan && request.args.get(1).is_some_and(|cursor| cursor != b"0") {
             request.check = Check::Kind;
         }
+        if request.args[0].eq_ignore_ascii_case(b"HRANDFIELD") {
+            request.check = Check::Kind;
+        }
     }
 
     fn fill(&mut self, pattern: &str, check: Check) -> Request {
@@ -223,6 +252,17 @@ impl Generator {
         let text = match word {
             "<key>" => return args.push(self.key()),
             "<value>" => return args.push(self.value()),
+            // Few keys with many fields, so that some grow large.
+            "<hash>" => format!("hash{}", self.rng.usize(..4)),
+            "<name>" => match self.rng.u32(..200) {
+                0 => return args.push(self.value()),
+                1..20 => self.rng.i64(-5..200).to_string(),
+                _ => format!("f{}", self.rng.usize(..200).min(self.rng.usize(..200))),
+            },
+            "<small>" => match self.rng.u32(..4) {
+                0 => return args.push(self.integer()),
+                _ => (0..self.rng.usize(..12)).map(|_| char::from(self.rng.u8(b'a'..b'e'))).collect(),
+            },
             "<word>" => {
                 return args.push(self.pick(&["a", "b c", "x\ny", "0123456789012345678901234567890123456789"]).into());
             }
@@ -270,7 +310,7 @@ impl Generator {
             },
             "<scan>" => match self.rng.u32(..3) {
                 0 => return self.words("MATCH <pattern>", args),
-                1 => return self.words("TYPE string|STRING|list", args),
+                1 => return self.words("TYPE string|STRING|hash|list", args),
                 _ => return self.words("COUNT 1000|2000", args),
             },
             word => {

@@ -2,7 +2,7 @@
 //!
 //! Some replies cannot be the same, and are compared by [`Check`]: times left, which differ by the time between the two
 //! servers' readings of the clock; the order of KEYS and SCAN; RANDOMKEY; the idle time and the memory of a key. Commands
-//! on other types than strings, which Redis knows and kvcache does not, are never sent, nor are OBJECT ENCODING and
+//! on types that Redis knows and kvcache does not are never sent, nor are OBJECT ENCODING and
 //! REFCOUNT of a value that has not just been SET (see `commands/objects.rs`).
 //!
 //! `KVCACHE_DIFFERENTIAL` is the number of commands, `KVCACHE_SEED` their seed.
@@ -33,7 +33,7 @@ const HISTORY_MAX: usize = 100_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Check {
     Exact,
-    /// Arrays, in any order.
+    /// Arrays or maps, their parts in any order.
     Unordered,
     /// A cursor, and an array in any order.
     Scan,
@@ -41,6 +41,8 @@ enum Check {
     Near(u64),
     /// Replies of one type.
     Kind,
+    /// Arrays of one length, or other replies that are the same.
+    Length,
 }
 
 /// Arguments of kvcache, one set after the other; each runs on another driver.
@@ -219,6 +221,7 @@ fn compare(check: Check, wanted: &Node<'_>, got: &Node<'_>) -> anyhow::Result<()
             (Some(a @ 0..), Some(b @ 0..)) => a.abs_diff(b) <= distance,
             _ => false,
         },
+        Check::Length => wanted.head() == got.head(),
         Check::Kind => wanted.raw[0] == got.raw[0] && wanted.raw[0] != b'-',
     };
     if !same {

@@ -87,7 +87,8 @@ fn large_objects_are_evicted_and_the_limit_holds() {
         cache.set(hash, &key, &[7; 3000], Attributes::default(), NOW).unwrap();
         assert!(cache.bytes() <= LIMIT, "{}", cache.bytes());
     }
-    assert_eq!(len(&mut cache, "hash199"), None);
+    let left = (0..200).filter(|number| len(&mut cache, &format!("hash{number}")).is_some()).count();
+    assert!(left < 30, "{left}");
 }
 
 #[test]
