@@ -11,7 +11,7 @@ use std::{
 
 use proto::{Protocol, Session};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use sys::socket;
+use sys::{eventfd::EventFd, socket};
 
 use crate::{
     Config, ConnectionModel, Descriptor, Driver, Listeners, ReadBuffer, Serving, Shutdown, Wait,
@@ -21,7 +21,7 @@ use crate::{
     counters::{Tally, ThreadCounters},
     peer::{peer, uptake},
     pipes::Pipes,
-    shutdown::Registration,
+    shutdown::{Registration, Stage},
     write::write_front_once,
 };
 
@@ -81,19 +81,21 @@ pub(crate) struct AcceptedConnection {
 enum ThreadWaker {
     /// `park`: a promise was settled.
     Parked(Thread),
-    /// `recv`: it sees the end of input, after what has already arrived.
-    Reading(Arc<AcceptedConnection>),
-    /// `accept`: it fails. A descriptor of its own, since the waker may be the last to drop it, and the
-    /// listener has to be closed before the driver returns.
-    Accepting(OwnedFd),
+    /// `recv`, if the server drains: it sees the end of input, after what has already arrived.
+    Reading(Arc<AcceptedConnection>, Shutdown),
+    /// The wait for a connection. The listener itself is left alone: another process may have it, too.
+    Accepting(Arc<EventFd>),
 }
 
 impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         match &*self {
             Self::Parked(thread) => thread.unpark(),
-            Self::Reading(connection) => socket::shutdown_read(connection.socket.as_fd()),
-            Self::Accepting(listener) => socket::shutdown_both(listener.as_fd()),
+            Self::Reading(connection, shutdown) if shutdown.is_draining() => {
+                socket::shutdown_read(connection.socket.as_fd());
+            }
+            Self::Reading(..) => {}
+            Self::Accepting(wake) => wake.poke(),
         }
     }
 }
@@ -123,9 +125,9 @@ pub(crate) fn accept_on_threads(
     crate::on_threads(config, shutdown, addresses, |(front_end, listener)| {
         let counters = config.statistics.register();
         let mut acceptor = Acceptor::new(limit, refusal)?;
-        let waker = ThreadWaker::Accepting(listener.as_fd().try_clone_to_owned()?);
-        let _registered = shutdown.register(waker.waker());
-        while !shutdown.is_draining() {
+        let wake = Arc::new(EventFd::new()?);
+        let _registered = shutdown.register(ThreadWaker::Accepting(Arc::clone(&wake)).waker());
+        while shutdown.stage() == Stage::Serving {
             let mut tally = Tally::default();
             match acceptor.accept(&listener, false, &mut tally) {
                 Ok(Accepted::Connection(socket, permit)) => {
@@ -136,9 +138,9 @@ pub(crate) fn accept_on_threads(
                     // Only now, so that each connection counts once, as accepted or as refused.
                     tally.publish(&counters);
                 }
-                Ok(Accepted::Skipped | Accepted::Empty) => tally.publish(&counters),
+                Ok(Accepted::Skipped) => tally.publish(&counters),
+                Ok(Accepted::Empty) => listener.wait(&wake)?,
                 Ok(Accepted::Exhausted) => thread::sleep(EXHAUSTED_PAUSE),
-                Err(_) if shutdown.is_draining() => break,
                 Err(error) => return Err(error),
             }
         }
@@ -198,7 +200,8 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
 
     /// Begins the conversation.
     pub(crate) fn open(&self, accepted: Arc<AcceptedConnection>) -> Connection<P> {
-        let registered = self.shutdown.register(ThreadWaker::Reading(Arc::clone(&accepted)).waker());
+        let waker = ThreadWaker::Reading(Arc::clone(&accepted), self.shutdown.clone()).waker();
+        let registered = self.shutdown.register(waker);
         if self.shutdown.is_draining() {
             socket::shutdown_read(accepted.socket.as_fd());
         }
@@ -255,6 +258,9 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
         let Connection { accepted, session, quiet_since, .. } = connection;
         let read = socket::recv_once(accepted.socket.as_fd(), session.recv_space());
         let now = clock::now();
+        if self.shutdown.stage() == Stage::Retiring && !session.is_retiring() {
+            session.retire(self.protocol, now);
+        }
         match read {
             // The drain has shut the reading side, which wakes a thread; what arrives after that can still be read, and the
             // end that the peer makes is another.

@@ -25,7 +25,6 @@ impl Driver for Epoll {
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
-        listeners.set_nonblocking(true)?;
         let limit = ConnectionLimit::new(config);
         on_threads(config, shutdown, listeners.per_thread, |listeners| {
             EventLoop::new(&*protocol, Inline, listeners, config, &limit)?.run(shutdown)

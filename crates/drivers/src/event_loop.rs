@@ -22,6 +22,7 @@ use crate::{
     mailbox::{Key, Mailbox},
     peer::{peer, uptake},
     pipes::Pipes,
+    shutdown::Stage,
     wheel::Wheel,
 };
 
@@ -49,6 +50,8 @@ pub(crate) struct EventLoop<'p, P: Protocol, W: Executor<P>> {
     /// Listeners with more connections waiting, and when to go on with them.
     accepting: Vec<usize>,
     accept_at: Option<Instant>,
+    /// Another process accepts.
+    is_retiring: bool,
     slots: Slab<Slot<P>>,
     wheel: Wheel,
     /// Connections to look at in this turn, and those that used up their share of the last one.
@@ -95,6 +98,7 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
             acceptor: Acceptor::new(limit, protocol.refusal())?,
             accepting: Vec::new(),
             accept_at: None,
+            is_retiring: false,
             slots: Slab::new(),
             wheel: Wheel::new(now.instant),
             ready: Vec::new(),
@@ -120,8 +124,12 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
         let _registered = shutdown.register(self.cx.mailbox.waker(Key::LOOP));
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
-            if shutdown.is_draining() && !self.cx.is_draining {
-                self.drain();
+            match shutdown.stage() {
+                Stage::Serving => {}
+                Stage::Retiring if self.is_retiring => {}
+                Stage::Retiring => self.retire(),
+                Stage::Draining if self.cx.is_draining => {}
+                Stage::Draining => self.drain(),
             }
             if self.cx.is_draining && self.slots.is_empty() {
                 self.cx.tally.publish(&self.counters);
@@ -178,7 +186,10 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
             LoopMessage::Look(Key(key)) => self.ready.push(key),
             LoopMessage::Back(Key(key), session) => {
                 // A slot whose session is away is never removed.
-                self.slots[key].session = Some(session);
+                let session = self.slots[key].session.insert(session);
+                if self.is_retiring {
+                    session.retire(self.cx.protocol, self.cx.now);
+                }
                 self.ready.push(key);
             }
         }
@@ -279,10 +290,32 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
         }
     }
 
+    /// Leaves what waits at the listeners to whoever else has them. They have to be deregistered for that: a descriptor
+    /// that is closed stays registered while its socket is open elsewhere (epoll(7)).
+    fn stop_accepting(&mut self) {
+        for listener in self.listeners.drain(..) {
+            // It fails only for one that is not registered.
+            let _ = self.poll.registry().deregister(&mut SourceFd(&listener.as_fd().as_raw_fd()));
+        }
+        (self.accepting, self.accept_at) = (Vec::new(), None);
+    }
+
+    fn retire(&mut self) {
+        self.is_retiring = true;
+        self.stop_accepting();
+        for (key, slot) in &mut self.slots {
+            // One that a worker has is told when it comes back.
+            if let Some(session) = &mut slot.session {
+                session.retire(self.cx.protocol, self.cx.now);
+            }
+            self.ready.push(key);
+        }
+        self.serve_ready();
+    }
+
     fn drain(&mut self) {
         self.cx.is_draining = true;
-        self.listeners.clear();
-        (self.accepting, self.accept_at) = (Vec::new(), None);
+        self.stop_accepting();
         for (key, slot) in &mut self.slots {
             // What has arrived is still answered: look, even though no edge said so.
             slot.ready.is_readable = true;

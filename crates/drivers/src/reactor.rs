@@ -51,7 +51,6 @@ impl Driver for Reactor {
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
-        listeners.set_nonblocking(true)?;
         let limit = ConnectionLimit::new(config);
         // At most one job per connection: bounded by the connections.
         let jobs = Queue::default();

@@ -27,6 +27,7 @@ use crate::{
     counters::{Tally, ThreadCounters},
     peer::{peer, uptake},
     pipes::Pipes,
+    shutdown::Stage,
     write::{WRITE_MAX, write_front},
 };
 
@@ -67,7 +68,6 @@ impl Driver for Tokio {
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
-        listeners.set_nonblocking(true)?;
         runtime(config)?.block_on(async {
             let limit = ConnectionLimit::new(config);
             let mut acceptors = JoinSet::new();
@@ -149,7 +149,7 @@ impl Incoming {
         Ok(Self { listener, pollable })
     }
 
-    /// The next connection, or `None` once the server drains.
+    /// The next connection, or `None` once the server accepts no more.
     pub(crate) async fn next(
         &mut self,
         acceptor: &mut Acceptor,
@@ -161,7 +161,7 @@ impl Incoming {
             let mut tally = Tally::default();
             let mut accepted = Ok(Accepted::Empty);
             let ready = poll_fn(|cx| {
-                if drain.poll(cx) {
+                if drain.poll(cx) != Stage::Serving {
                     return Poll::Ready(None);
                 }
                 let accept = || {
@@ -211,10 +211,17 @@ async fn serve_connection<P: Protocol>(
                 continue;
             }
             tally.publish(counters);
-            if drain.poll(cx) && !session.is_draining() && session.wants_read() {
-                // The runtime may not have heard yet of what has arrived.
-                read_arrived(socket.as_fd(), session, *protocol, clock::now(), tally)?;
-                continue;
+            match drain.poll(cx) {
+                Stage::Retiring if !session.is_retiring() => {
+                    session.retire(*protocol, clock::now());
+                    continue;
+                }
+                Stage::Draining if !session.is_draining() && session.wants_read() => {
+                    // The runtime may not have heard yet of what has arrived.
+                    read_arrived(socket.as_fd(), session, *protocol, clock::now(), tally)?;
+                    continue;
+                }
+                Stage::Serving | Stage::Retiring | Stage::Draining => {}
             }
             ready!(timer.as_mut().poll(session.deadline(protocol), cx));
             session.tick(protocol, clock::now(), || uptake(&socket.as_fd()));

@@ -69,7 +69,6 @@ impl Driver for TokioUring {
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
-        listeners.set_nonblocking(true)?;
         let limit = ConnectionLimit::new(config);
         on_threads(config, shutdown, listeners.per_thread, |listeners| {
             runtime()?.block_on(async {

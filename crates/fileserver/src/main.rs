@@ -110,6 +110,7 @@ fn serve(file: &FileArgs, mut host: Host) -> anyhow::Result<()> {
             "--layout NAME ADDRESS DIR  # as in the `fileserver import` of the database".to_owned()
         }
     };
+    host.allow_upgrade();
     let loadgen = command_for("loadgen");
     host.serve(server, |addresses| {
         for address in addresses {

@@ -37,5 +37,5 @@ pub use pipe::{CachedPipe, MappedFile, MappedRegion, Pages, Pipe, PipeRegion, Pi
 pub use protocol::{BatchEntry, Flow, Now, Protocol, Secured, Step};
 pub use proxy::{ProxyAddresses, ProxyError};
 pub use segment::{FileRegion, Segment};
-pub use session::Session;
+pub use session::{RETIRE_AFTER, Session};
 pub use stall::Uptake;

@@ -11,6 +11,7 @@ use std::{
 };
 
 use self::greeting::Proxied;
+pub use self::time::RETIRE_AFTER;
 use crate::{BatchEntry, Flow, Limits, Now, Outbox, Peer, Protocol, Secured, Step, inbox::Inbox, stall::StallCheck};
 
 /// Time that a peer may go on sending after the last output.
@@ -186,6 +187,22 @@ impl<P: Protocol> Session<P> {
         let goes_on = P::STREAMS && is_open && protocol.on_drain(&mut self.conn);
         self.owes_drain_turn |= goes_on;
         goes_on
+    }
+
+    /// Lets the connection come to its end: the next reply is the last, and without another request it is closed a moment
+    /// later. For a server whose successor accepts the connections to come. A turn is due.
+    pub fn retire(&mut self, protocol: &P, now: Now) {
+        if !mem::replace(&mut self.is_retiring, true) {
+            // However long it has been quiet, a request may be on its way.
+            self.quiet_since = now.instant;
+            self.owes_drain_turn |= P::STREAMS && self.phase == Phase::Open && !self.is_ended;
+            protocol.retire(&mut self.conn);
+        }
+    }
+
+    /// True from [`Session::retire`] on, and from the greatest age.
+    pub fn is_retiring(&self) -> bool {
+        self.is_retiring
     }
 
     /// True from [`Session::drain`] on.

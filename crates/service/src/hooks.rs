@@ -1,4 +1,4 @@
-//! SIGHUP and SIGUSR1: what a server has registered to be done then.
+//! SIGHUP, SIGUSR1 and SIGUSR2: what a server has registered to be done then.
 
 use std::{sync::mpsc, thread};
 
@@ -14,6 +14,7 @@ pub(crate) type Hook = Box<dyn FnMut() -> anyhow::Result<()> + Send>;
 pub(crate) struct SignalHooks {
     pub(crate) reload: Vec<Hook>,
     pub(crate) reopen: Vec<Hook>,
+    pub(crate) upgrade: Vec<Hook>,
 }
 
 /// The same, each kind on a thread of its own: a slow one delays no other signal.
@@ -21,13 +22,15 @@ pub(crate) struct RunningHooks {
     stop: Stop,
     reload: Option<mpsc::SyncSender<()>>,
     reopen: Option<mpsc::SyncSender<()>>,
+    upgrade: Option<mpsc::SyncSender<()>>,
 }
 
 impl SignalHooks {
     pub(crate) fn start(self, stop: Stop) -> RunningHooks {
         let reload = run_on_thread("cannot reload, and goes on as it was", self.reload);
         let reopen = run_on_thread("cannot reopen the logs", self.reopen);
-        RunningHooks { stop, reload, reopen }
+        let upgrade = run_on_thread("this process goes on: no other has taken over", self.upgrade);
+        RunningHooks { stop, reload, reopen, upgrade }
     }
 }
 
@@ -38,6 +41,17 @@ impl RunningHooks {
             Some(_) if self.stop.is_draining() => tracing::info!("{signal} ignored: the server is draining"),
             Some(asked) => {
                 tracing::info!("{signal}: reloading");
+                ask(asked);
+            }
+        }
+    }
+
+    pub(crate) fn upgrade(&self, signal: ServerSignal) {
+        match &self.upgrade {
+            None => tracing::info!("{signal} ignored: this server cannot hand over what it holds"),
+            Some(_) if self.stop.is_draining() => tracing::info!("{signal} ignored: the server is draining"),
+            Some(asked) => {
+                tracing::info!("{signal}: starting the program anew");
                 ask(asked);
             }
         }

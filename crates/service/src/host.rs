@@ -13,7 +13,7 @@ use crate::{
     descriptors::{self, DescriptorShares},
     metrics::{Connections, Registry},
     output,
-    stopping::{Stop, socket_files},
+    stopping::Stop,
     tls::TlsMetrics,
 };
 
@@ -210,6 +210,12 @@ impl Host {
         self.shell.on_reopen(hook);
     }
 
+    /// Lets SIGUSR2 start the program anew with the sockets of this process, which then drains: for a server whose memory holds
+    /// nothing that cannot be read again.
+    pub fn allow_upgrade(&mut self) {
+        self.shell.set_replaceable();
+    }
+
     /// Has SIGHUP read the configuration again. `apply` is given what it says now, if it is valid, and takes over what
     /// can change while the server runs. Where either fails, the old configuration stays, and the log says why.
     pub fn reload_with<C: Cli + 'static>(&mut self, apply: impl FnMut(C) -> anyhow::Result<()> + Send + 'static) {
@@ -245,14 +251,15 @@ impl Host {
         self.run(Arc::new(PlainAndTls::new(plain, layer)), ready)
     }
 
-    fn run<P: Protocol>(self, protocol: Arc<P>, ready: impl FnOnce(&[Endpoint])) -> anyhow::Result<()> {
+    fn run<P: Protocol>(mut self, protocol: Arc<P>, ready: impl FnOnce(&[Endpoint])) -> anyhow::Result<()> {
         let acceptors = self.driver.acceptors(self.config.threads);
-        let listeners = Listeners::bind_with(&self.addresses, acceptors, self.args.listen_options());
+        let (options, inherited) = (self.args.listen_options(), self.shell.inherited());
+        let listeners = Listeners::take_or_bind(&self.addresses, acceptors, options, inherited);
         let listeners =
             listeners.map_err(|(address, why)| anyhow!(why).context(format!("cannot listen on {address}")))?;
         let endpoints = self.endpoints(listeners.addresses());
         let Self { mut shell, driver, config, .. } = self;
-        shell.remove_at_end(socket_files(listeners.addresses()));
+        shell.listens_on(listeners.handles());
         let shutdown = shell.stop().shutdown().clone();
         shell.run(
             &endpoints,

@@ -28,6 +28,7 @@ mod shell;
 mod stopping;
 mod timestamp;
 mod tls;
+mod upgrade;
 mod usage;
 mod values;
 

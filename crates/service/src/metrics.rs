@@ -12,7 +12,7 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 use proto::{Admission, Flow, Limits, Now, Outbox, Peer, Protocol, Step};
-use sys::listen::Address;
+use sys::listen::{Address, ListenOptions, Listener, ListenerHandle};
 use wire::http1::{Connection, HeadLimits, HeadParser, Method, Part, PreparedResponse, Request, Status, Target};
 
 use crate::output;
@@ -27,11 +27,16 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 pub(crate) struct BoundMetrics(Listeners);
 
 impl BoundMetrics {
-    pub(crate) fn bind(address: &Address) -> anyhow::Result<Self> {
-        let listeners = Listeners::bind(std::slice::from_ref(address), 1);
+    pub(crate) fn bind(address: &Address, inherited: &mut Vec<Listener>) -> anyhow::Result<Self> {
+        let options = ListenOptions::default();
+        let listeners = Listeners::take_or_bind(std::slice::from_ref(address), 1, options, inherited);
         let failed =
             |(address, why): (Address, io::Error)| anyhow!(why).context(format!("metrics: cannot listen on {address}"));
         listeners.map(Self).map_err(failed)
+    }
+
+    pub(crate) fn handles(&self) -> Vec<ListenerHandle> {
+        self.0.handles()
     }
 }
 

@@ -1,9 +1,13 @@
 //! A server process without what it serves: signals, stopping, metrics, ready lines.
 
-use std::{fmt, path::PathBuf, sync::mpsc, time::Duration};
+use std::{fmt, sync::mpsc, time::Duration};
 
 use anyhow::Context;
-use sys::{listen::Address, signals::ServerSignals};
+use sys::{
+    listen::{Address, Listener, ListenerHandle},
+    signals::ServerSignals,
+    successor::Inherited,
+};
 
 use crate::{
     LineTarget, LineWriter, OpenLinesError, Program, ShellArgs,
@@ -13,6 +17,7 @@ use crate::{
     metrics::{BoundMetrics, Metrics, Registry},
     output,
     stopping::{AtEnd, AtOnce, Stop, Watch},
+    upgrade,
 };
 
 /// Time that lines have to be written when a second signal stops the server.
@@ -32,8 +37,12 @@ pub struct Shell {
     hooks: SignalHooks,
     /// Command line and configuration, with which a reload begins.
     configuration: Option<(CommandLine, Effective)>,
-    /// Sockets' files, which go at the end.
-    files: Vec<PathBuf>,
+    /// Sockets that the process was started with and that nobody has taken yet.
+    inherited: Inherited,
+    /// Sockets that it listens on.
+    sockets: Vec<ListenerHandle>,
+    /// True if a successor of this process needs nothing but its sockets.
+    is_replaceable: bool,
     /// Time between the drain timeout and the end of the process.
     margin: Duration,
 }
@@ -62,7 +71,9 @@ impl Shell {
             at_once: Vec::new(),
             hooks: SignalHooks::default(),
             configuration: None,
-            files: Vec::new(),
+            inherited: Inherited::take().context("cannot take over the sockets of LISTEN_FDS")?,
+            sockets: Vec::new(),
+            is_replaceable: false,
             margin: Duration::ZERO,
         })
     }
@@ -143,8 +154,17 @@ impl Shell {
         Ok(writer)
     }
 
-    pub(crate) fn remove_at_end(&mut self, files: Vec<PathBuf>) {
-        self.files = files;
+    pub(crate) fn inherited(&mut self) -> &mut Vec<Listener> {
+        &mut self.inherited.listeners
+    }
+
+    pub(crate) fn listens_on(&mut self, sockets: Vec<ListenerHandle>) {
+        self.sockets = sockets;
+    }
+
+    /// Lets SIGUSR2 start the program anew with the sockets of this process.
+    pub(crate) fn set_replaceable(&mut self) {
+        self.is_replaceable = true;
     }
 
     /// Watches for signals, calls `ready`, announces the `endpoints` and serves until `serve` returns, which it has
@@ -154,22 +174,33 @@ impl Shell {
     /// # Errors
     /// Those of `serve` and of [`Shell::at_end`]; metrics that cannot be served.
     pub fn run<E: fmt::Display>(
-        self,
+        mut self,
         endpoints: &[E],
         ready: impl FnOnce(),
         serve: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let (shutdown, at_end) = (self.stop.shutdown().clone(), self.at_end.clone());
         let drain_timeout = self.args.drain_timeout.saturating_add(self.margin);
-        let watch = Watch::new(self.stop, drain_timeout, self.files, self.at_end, self.at_once, self.hooks);
         // Before anything is announced: a port that somebody else has is an error of the start.
-        let metrics = self.metrics.as_ref().map(BoundMetrics::bind).transpose()?;
+        let bind = |address| BoundMetrics::bind(address, &mut self.inherited.listeners);
+        let metrics = self.metrics.as_ref().map(bind).transpose()?;
+        self.sockets.extend(metrics.iter().flat_map(BoundMetrics::handles));
+        let Inherited { listeners: unwanted, predecessor } = self.inherited;
+        upgrade::check_unwanted(&unwanted, predecessor.is_some())?;
+        drop(unwanted);
+        if self.is_replaceable {
+            self.hooks.upgrade.push(upgrade::hook(self.sockets.clone(), self.stop.clone()));
+        }
+        let watch = Watch::new(self.stop, drain_timeout, self.sockets, self.at_end, self.at_once, self.hooks);
         watch.start(self.signals, self.stopped);
         ready();
         for endpoint in endpoints {
             output::announce(format_args!("listening on {endpoint}"));
         }
         let metrics = metrics.map(|bound| Metrics::start(bound, self.registry, shutdown)).transpose()?;
+        if let Some(predecessor) = predecessor {
+            predecessor.tell_ready();
+        }
         let served = serve();
         drop(metrics);
         let ended = at_end.run();

@@ -2,9 +2,7 @@
 //! never later than the drain timeout.
 
 use std::{
-    fmt, mem,
-    path::PathBuf,
-    process,
+    fmt, mem, process,
     sync::{Arc, mpsc},
     task::Waker,
     thread,
@@ -14,7 +12,7 @@ use std::{
 use drivers::{Registration, Shutdown};
 use parking_lot::Mutex;
 use sys::{
-    listen::Address,
+    listen::ListenerHandle,
     signals::{Meaning, ServerSignal, ServerSignals},
 };
 
@@ -48,6 +46,11 @@ impl Stop {
         tracing::info!("{why}: draining");
         let _ = self.asked.send(()); // Nobody listens any more: it is past that.
         self.shutdown.drain();
+    }
+
+    /// Accepts no more connections, which another process does, and lets those there are come to their end.
+    pub(crate) fn retire(&self) {
+        self.shutdown.retire();
     }
 
     pub fn is_draining(&self) -> bool {
@@ -114,7 +117,7 @@ impl AtEnd {
     }
 
     /// Ends the process after a drain that takes too long, unless the thread that served has begun to.
-    fn run_and_exit(&self, drain_timeout: Duration, files: &[PathBuf]) {
+    fn run_and_exit(&self, drain_timeout: Duration, sockets: &[ListenerHandle]) {
         let mut end = self.0.lock();
         if end.begun {
             return;
@@ -124,7 +127,7 @@ impl AtEnd {
         if let Err(error) = &outcome {
             output::to_stderr(format_args!("error: {}", output::chain(error)));
         }
-        remove_and_exit(files, i32::from(outcome.is_err()))
+        remove_and_exit(sockets, i32::from(outcome.is_err()))
     }
 }
 
@@ -132,8 +135,7 @@ impl AtEnd {
 pub(crate) struct Watch {
     stop: Stop,
     drain_timeout: Duration,
-    /// Files of unix sockets.
-    files: Vec<PathBuf>,
+    sockets: Vec<ListenerHandle>,
     at_end: AtEnd,
     at_once: Vec<AtOnce>,
     hooks: SignalHooks,
@@ -143,18 +145,18 @@ impl Watch {
     pub(crate) fn new(
         stop: Stop,
         drain_timeout: Duration,
-        files: Vec<PathBuf>,
+        sockets: Vec<ListenerHandle>,
         at_end: AtEnd,
         at_once: Vec<AtOnce>,
         hooks: SignalHooks,
     ) -> Self {
-        Self { stop, drain_timeout, files, at_end, at_once, hooks }
+        Self { stop, drain_timeout, sockets, at_end, at_once, hooks }
     }
 
     /// Waits for signals, and for a drain to take too long, on threads of its own.
     pub(crate) fn start(self, signals: ServerSignals, stopped: mpsc::Receiver<()>) {
-        let Self { stop, drain_timeout, files, at_end, at_once, hooks } = self;
-        let late = files.clone();
+        let Self { stop, drain_timeout, sockets, at_end, at_once, hooks } = self;
+        let late = sockets.clone();
         thread::spawn(move || {
             let Ok(()) = stopped.recv() else { return };
             thread::sleep(drain_timeout);
@@ -173,7 +175,7 @@ impl Watch {
             };
             tracing::warn!("{signal} again: stopping at once");
             at_once.into_iter().for_each(|last| last());
-            remove_and_exit(&files, 1);
+            remove_and_exit(&sockets, 1);
         });
     }
 }
@@ -186,28 +188,15 @@ fn next_stop(signals: &ServerSignals, hooks: &RunningHooks) -> Option<ServerSign
             Meaning::Stop => return Some(signal),
             Meaning::Reload => hooks.reload(signal),
             Meaning::Reopen => hooks.reopen(signal),
+            Meaning::Upgrade => hooks.upgrade(signal),
             Meaning::Nothing => tracing::info!("{signal} ignored: it has no meaning to this server"),
         }
     }
 }
 
-/// The files of those that are unix sockets.
-pub(crate) fn socket_files(addresses: &[Address]) -> Vec<PathBuf> {
-    addresses.iter().filter_map(socket_file).collect()
-}
-
-fn socket_file(address: &Address) -> Option<PathBuf> {
-    match address {
-        Address::Unix(path) => Some(path.clone()),
-        Address::Tcp(_) => None,
-    }
-}
-
 /// Removes socket files, as a listener does when it is dropped, for exits that drop nothing.
-fn remove_and_exit(files: &[PathBuf], status: i32) -> ! {
-    for file in files {
-        let _ = std::fs::remove_file(file);
-    }
+fn remove_and_exit(sockets: &[ListenerHandle], status: i32) -> ! {
+    sockets.iter().for_each(ListenerHandle::remove_file);
     process::exit(status)
 }
 

@@ -22,6 +22,7 @@ pub mod registered;
 pub mod ring;
 pub mod signals;
 pub mod socket;
+pub mod successor;
 #[cfg(test)]
 mod swapper;
 pub mod transfer;

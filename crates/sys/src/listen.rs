@@ -12,10 +12,20 @@ use std::{
     },
     path::PathBuf,
     str::FromStr,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use rustix::net::SocketFlags;
-use socket2::{Domain, Protocol, Socket, Type};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+    net::SocketFlags,
+};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use crate::eventfd::EventFd;
 
 /// Congestion control where there is no congestion: a connection within this host. A default that paces (bbr) would
 /// arm a timer for every 64 KiB of a large body, which costs several times what sending them does. Every kernel has
@@ -33,6 +43,16 @@ pub enum Address {
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not an address: expected HOST:PORT or unix:/PATH")]
 pub struct AddressError(String);
+
+impl Address {
+    /// True if a socket of this address is what was asked for by `wanted`, whose port may be 0: any.
+    pub fn is_instance_of(&self, wanted: &Self) -> bool {
+        match (self, wanted) {
+            (Self::Tcp(address), Self::Tcp(wanted)) if wanted.port() == 0 => address.ip() == wanted.ip(),
+            _ => self == wanted,
+        }
+    }
+}
 
 impl FromStr for Address {
     type Err = AddressError;
@@ -84,13 +104,75 @@ impl Default for ListenOptions {
     }
 }
 
-/// A bound, listening socket. The file of a unix socket is removed when the one that made it is dropped.
+/// A bound, listening socket, which never blocks. The file of a unix socket is removed when the one that made it is dropped.
 #[derive(Debug)]
 pub struct Listener {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     address: Address,
     options: ListenOptions,
-    made_file: bool,
+    file: Option<Arc<SocketFile>>,
+}
+
+/// File of a unix socket; removed when this is dropped, by the process that it belongs to.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    is_ours: AtomicBool,
+}
+
+impl SocketFile {
+    fn remove(&self) {
+        if self.is_ours.swap(false, Ordering::AcqRel) {
+            let _ = fs::remove_file(&self.path); // Somebody else removed it: as good.
+        }
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// A listening socket of a server, which may have been closed since: for a process that succeeds this one, and for an
+/// exit that drops nothing.
+#[derive(Clone, Debug)]
+pub struct ListenerHandle {
+    socket: Weak<OwnedFd>,
+    file: Option<Weak<SocketFile>>,
+}
+
+impl ListenerHandle {
+    /// Returns another descriptor of the socket; `None` if it is closed.
+    ///
+    /// # Errors
+    /// Those of fcntl(2).
+    pub fn duplicate(&self) -> io::Result<Option<OwnedFd>> {
+        self.socket.upgrade().map(|socket| socket.try_clone()).transpose()
+    }
+
+    /// True if the socket has a file, which whoever listens last has to remove.
+    pub fn owns_file(&self) -> bool {
+        self.file().is_some_and(|file| file.is_ours.load(Ordering::Acquire))
+    }
+
+    /// Leaves the file to the process that has the socket, too.
+    pub fn give_file_away(&self) {
+        if let Some(file) = self.file() {
+            file.is_ours.store(false, Ordering::Release);
+        }
+    }
+
+    /// Removes the file, as the listener does when it is dropped.
+    pub fn remove_file(&self) {
+        if let Some(file) = self.file() {
+            file.remove();
+        }
+    }
+
+    fn file(&self) -> Option<Arc<SocketFile>> {
+        self.file.as_ref()?.upgrade()
+    }
 }
 
 impl Listener {
@@ -112,27 +194,67 @@ impl Listener {
             }
             Address::Unix(path) => {
                 remove_stale(path)?;
-                let socket = UnixListener::bind(path)?.into();
+                let listener = UnixListener::bind(path)?;
+                listener.set_nonblocking(true)?;
+                let socket = Arc::new(listener.into());
+                let file = Some(Arc::new(SocketFile { path: path.clone(), is_ours: AtomicBool::new(true) }));
                 rustix::net::listen(&socket, options.backlog)?;
-                Ok(Self { socket, address: address.clone(), options, made_file: true })
+                Ok(Self { socket, address: address.clone(), options, file })
             }
         }
     }
 
     fn from_tcp(socket: TcpListener, options: ListenOptions) -> io::Result<Self> {
         let address = Address::Tcp(socket.local_addr()?);
-        Ok(Self { socket: socket.into(), address, options, made_file: false })
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket: Arc::new(socket.into()), address, options, file: None })
     }
 
-    /// Another listener at the same address for another thread: a socket of its own for TCP, the same one for unix.
+    /// Takes over a socket that somebody else has made. Its file, if it has one, is removed with the listener only if it
+    /// `owns_file`.
+    ///
+    /// # Errors
+    /// `InvalidInput`: it is no listening stream socket, or has no address.
+    pub(crate) fn adopt(socket: OwnedFd, owns_file: bool) -> io::Result<Self> {
+        let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
+        let socket = Socket::from(socket);
+        if socket.r#type()? != Type::STREAM || !socket.is_listener()? {
+            return Err(invalid("it is not a listening stream socket"));
+        }
+        let (address, options) = (socket.local_addr()?, ListenOptions::default());
+        socket.set_nonblocking(true)?;
+        if let Some(address) = address.as_socket() {
+            socket.set_tcp_nodelay(true)?;
+            choose_congestion_control(&socket, address);
+            return Self::from_tcp(socket.into(), options);
+        }
+        let path = address.as_pathname().ok_or_else(|| invalid("it has no path"))?.to_owned();
+        let file = owns_file.then(|| Arc::new(SocketFile { path: path.clone(), is_ours: AtomicBool::new(true) }));
+        Ok(Self { socket: Arc::new(socket.into()), address: Address::Unix(path), options, file })
+    }
+
+    /// Applies the options of a listener that was adopted.
+    ///
+    /// # Errors
+    /// Those of listen(2).
+    pub fn with_options(self, options: ListenOptions) -> io::Result<Self> {
+        rustix::net::listen(&self.socket, options.backlog)?;
+        Ok(Self { options, ..self })
+    }
+
+    pub fn handle(&self) -> ListenerHandle {
+        ListenerHandle { socket: Arc::downgrade(&self.socket), file: self.file.as_ref().map(Arc::downgrade) }
+    }
+
+    /// Another listener at the same address for another thread: a socket of its own for TCP, the same one for unix, and
+    /// where the socket was inherited from somebody who shares no port.
     pub fn another(&self) -> io::Result<Self> {
         let options = self.options;
         match &self.address {
-            Address::Tcp(address) => Self::from_tcp(bind_tcp(*address, Sharing::AmongThreads, options)?, options),
-            Address::Unix(_) => {
-                let (socket, address) = (self.socket.try_clone()?, self.address.clone());
-                Ok(Self { socket, address, options, made_file: false })
+            Address::Tcp(address) if SockRef::from(&self.socket).reuse_port()? => {
+                Self::from_tcp(bind_tcp(*address, Sharing::AmongThreads, options)?, options)
             }
+            _ => Ok(Self { socket: Arc::clone(&self.socket), address: self.address.clone(), options, file: None }),
         }
     }
 
@@ -141,11 +263,16 @@ impl Listener {
         &self.address
     }
 
-    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        Ok(rustix::io::ioctl_fionbio(&self.socket, nonblocking)?)
+    /// Waits for a connection, or until `wake` is poked. It may return with neither.
+    pub fn wait(&self, wake: &EventFd) -> io::Result<()> {
+        let mut both = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
+        match poll(&mut both, None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// The next connection, made non-blocking or not.
+    /// The next connection, made non-blocking or not; `WouldBlock` if none is waiting.
     pub fn accept(&self, nonblocking: bool) -> io::Result<OwnedFd> {
         let mode = if nonblocking { SocketFlags::NONBLOCK } else { SocketFlags::empty() };
         Ok(rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | mode)?)
@@ -164,16 +291,6 @@ impl AsFd for Listener {
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Address::Unix(path) = &self.address
-            && self.made_file
-        {
-            let _ = fs::remove_file(path); // Somebody else removed it: as good.
-        }
-    }
-}
-
 fn bind_tcp(address: SocketAddr, sharing: Sharing, options: ListenOptions) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
@@ -185,13 +302,17 @@ fn bind_tcp(address: SocketAddr, sharing: Sharing, options: ListenOptions) -> io
         socket.set_recv_buffer_size(bytes)?;
         socket.set_send_buffer_size(bytes)?;
     }
-    if address.ip().is_loopback() {
-        // Without it the system's default works, too.
-        let _ = rustix::net::sockopt::set_tcp_congestion(&socket, LOOPBACK_CONGESTION);
-    }
+    choose_congestion_control(&socket, address);
     socket.bind(&address.into())?;
     socket.listen(options.backlog)?;
     Ok(socket.into())
+}
+
+fn choose_congestion_control(socket: &Socket, address: SocketAddr) {
+    if address.ip().is_loopback() {
+        // Without it the system's default works, too.
+        let _ = rustix::net::sockopt::set_tcp_congestion(socket, LOOPBACK_CONGESTION);
+    }
 }
 
 /// Removes the socket file of a server that is gone; a living one's stays, and binding will say so.

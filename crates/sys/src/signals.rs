@@ -17,7 +17,9 @@ pub enum Meaning {
     Reload,
     /// SIGUSR1: open the logs again.
     Reopen,
-    /// SIGUSR2, SIGALRM: nothing, where the system's default is to kill.
+    /// SIGUSR2: start the program anew, and leave its connections to that.
+    Upgrade,
+    /// SIGALRM: nothing, where the system's default is to kill.
     Nothing,
 }
 
@@ -27,7 +29,7 @@ const SIGNALS: [(Signal, Meaning); 7] = [
     (Signal::SIGQUIT, Meaning::Stop),
     (Signal::SIGHUP, Meaning::Reload),
     (Signal::SIGUSR1, Meaning::Reopen),
-    (Signal::SIGUSR2, Meaning::Nothing),
+    (Signal::SIGUSR2, Meaning::Upgrade),
     (Signal::SIGALRM, Meaning::Nothing),
 ];
 

@@ -80,6 +80,11 @@ impl Process {
         sys::clock::process_cpu(self.0)
     }
 
+    /// Returns true once the process has ended, whether or not anybody has asked how.
+    pub fn has_ended(self) -> bool {
+        self.proc_entry().and_then(|entry| Ok(entry.stat()?.state)).map_or(true, |state| state == 'Z')
+    }
+
     pub fn terminate(self) -> io::Result<()> {
         self.signal(Signal::TERM)
     }

@@ -12,6 +12,7 @@ use std::{
 
 use anyhow::{Context, anyhow, bail, ensure};
 use parking_lot::Mutex;
+use rustix::process::Signal;
 use sys::listen::Address;
 
 use crate::{Client, Digest, HANG, Process, eventually};
@@ -22,6 +23,23 @@ pub struct Server {
     child: Child,
     addresses: Vec<Address>,
     stderr: CapturedStream,
+}
+
+/// A process that has succeeded a server; killed when this is dropped.
+#[derive(Debug)]
+pub struct Successor(Process);
+
+impl Successor {
+    pub fn process(&self) -> Process {
+        self.0
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        // It fails if it has ended already.
+        let _ = self.0.signal(Signal::KILL);
+    }
 }
 
 /// A process that has ended.
@@ -103,10 +121,39 @@ impl Server {
         Ok(self.child.try_wait()?.is_none())
     }
 
+    /// Asks `process`, which is this server or a successor of it, to start a successor, and waits until that has taken
+    /// over.
+    pub fn upgrade(&self, process: Process) -> anyhow::Result<Successor> {
+        let successors = || {
+            let said = self.stderr();
+            let processes = said.lines().filter_map(|line| line.strip_suffix(" has taken over"));
+            processes.filter_map(|line| line.rsplit_once(' ')?.1.parse().ok()).collect::<Vec<u32>>()
+        };
+        let before = successors().len();
+        process.signal(Signal::USR2)?;
+        let mut successor = None;
+        eventually("a successor takes over", || {
+            successor = successors().get(before).copied();
+            Ok(successor.is_some())
+        })
+        .with_context(|| format!("it said: {}", self.stderr()))?;
+        Ok(Successor(Process::new(successor.context("no successor")?)))
+    }
+
+    /// Waits until it has ended by itself; a successor may still be writing to its standard error.
+    pub fn wait_for_exit(&mut self) -> anyhow::Result<ExitStatus> {
+        wait(&mut self.child).with_context(|| format!("its standard error: {}", self.stderr()))
+    }
+
+    /// Waits until all that could write to its standard error have ended: successors, too.
+    pub fn wait_for_successors(&self) -> anyhow::Result<()> {
+        eventually("its standard error ends", || Ok(self.stderr.reader.is_finished()))
+    }
+
     /// Waits until it has ended by itself. [`Server::stderr`] is complete then.
     pub fn wait(&mut self) -> anyhow::Result<ExitStatus> {
-        let status = wait(&mut self.child).with_context(|| format!("its standard error: {}", self.stderr()))?;
-        eventually("its standard error ends", || Ok(self.stderr.reader.is_finished()))?;
+        let status = self.wait_for_exit()?;
+        self.wait_for_successors()?;
         Ok(status)
     }
 

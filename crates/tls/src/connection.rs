@@ -35,6 +35,8 @@ pub struct Connection<P: Protocol> {
     pub(crate) engine: Option<Box<Engine>>,
     pub(crate) inner: Session<P>,
     pub(crate) phase: Phase,
+    /// The inner session is to come to its end.
+    pub(crate) is_retiring: bool,
     /// Input waits for the inner session to take more.
     pub(crate) is_paused: bool,
     /// Something has been received.
@@ -75,6 +77,7 @@ impl<P: Protocol> Connection<P> {
             engine: UnbufferedServerConnection::new(config).ok().map(|tls| Box::new(Engine::new(tls))),
             inner: Session::new(&layer.inner, peer, limits, now),
             phase: Phase::Handshake(handshake_until),
+            is_retiring: false,
             is_paused: false,
             has_begun: false,
             server_name: None,
@@ -111,6 +114,9 @@ impl<P: Protocol> Connection<P> {
 
     fn take_turn(&mut self, layer: &Tls<P>, input: &[u8], now: Now, out: &mut Outbox) -> Step {
         self.note_time(layer, now, out);
+        if self.is_retiring && !self.inner.is_retiring() {
+            self.inner.retire(&layer.inner, now);
+        }
         let mut step = Step::open(0);
         scratch::lend_buffer(self.inner.outbox());
         step.flow = self.exchange(layer, input, &mut step, now, out).unwrap_or(Flow::Abort);

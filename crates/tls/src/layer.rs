@@ -94,8 +94,9 @@ impl<P: Protocol> Protocol for Tls<P> {
         conn.expire(self, now, out)
     }
 
-    /// The session inside has the same greatest age, and says when it is over: only then is there a close_notify.
-    fn retire(&self, _: &mut Connection<P>) -> bool {
+    /// The session inside says when it is over: only then is there a close_notify. It hears of this in the next turn.
+    fn retire(&self, conn: &mut Connection<P>) -> bool {
+        conn.is_retiring = true;
         false
     }
 }

@@ -122,6 +122,7 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
         Ok(())
     });
     host.at_once(web::stop_programs);
+    host.allow_upgrade();
     host.serve_with_tls(server, |endpoints| {
         if let Some(redirect) = redirect {
             redirect.listens_on(endpoints);

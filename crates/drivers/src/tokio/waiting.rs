@@ -9,7 +9,7 @@ use std::{
 use tokio::time::{Sleep, sleep_until};
 
 use crate::{
-    shutdown::{Registration, Shutdown},
+    shutdown::{Registration, Shutdown, Stage},
     wheel::TICK,
 };
 
@@ -25,10 +25,10 @@ impl<'a> Drain<'a> {
         Drain { shutdown, registered: None }
     }
 
-    /// True if the server drains; if not, the task will be woken when it does.
-    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> bool {
+    /// Returns the stage of the server; the task will be woken at the next one.
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Stage {
         self.registered.get_or_insert_with(|| self.shutdown.register(cx.waker().clone()));
-        self.shutdown.is_draining()
+        self.shutdown.stage()
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_uring::net::TcpStream;
 
 use super::ConnectionState;
-use crate::{clock, peer::uptake, wheel::TICK};
+use crate::{clock, peer::uptake, shutdown::Stage, wheel::TICK};
 
 /// Event that a connection waited for.
 pub(super) enum Event<T> {
@@ -59,13 +59,20 @@ impl<P: Protocol> ConnectionState<'_, P> {
     }
 
     fn poll_deadline(&mut self, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.is_draining && self.drain.poll(cx) {
-            self.is_draining = true;
-            if self.session.drain_streams(self.protocol) {
+        match self.drain.poll(cx) {
+            Stage::Retiring if !self.session.is_retiring() => {
+                self.session.retire(self.protocol, clock::now());
                 return Poll::Ready(());
             }
-            // Reads see what has arrived, then the end of input. A peer that is gone needs no telling.
-            let _ = stream.shutdown(Half::Read);
+            Stage::Draining if !self.is_draining => {
+                self.is_draining = true;
+                if self.session.drain_streams(self.protocol) {
+                    return Poll::Ready(());
+                }
+                // Reads see what has arrived, then the end of input. A peer that is gone needs no telling.
+                let _ = stream.shutdown(Half::Read);
+            }
+            Stage::Serving | Stage::Retiring | Stage::Draining => {}
         }
         if self.session.is_multiplexed(self.protocol)
             && self.session.outbox().is_waiting()

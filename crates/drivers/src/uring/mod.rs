@@ -26,6 +26,7 @@ use crate::{
     on_threads,
     peer::peer,
     pipes::Pipes,
+    shutdown::Stage,
     wheel::Wheel,
 };
 
@@ -84,7 +85,7 @@ struct RingLoop<'p, P: Protocol> {
     received: Vec<Completion>,
     wheel: Wheel,
     counters: Arc<ThreadCounters>,
-    is_draining: bool,
+    stage: Stage,
     cx: LoopContext<'p, P>,
 }
 
@@ -129,7 +130,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
             received: Vec::new(),
             wheel: Wheel::new(now.instant),
             counters: config.statistics.register(),
-            is_draining: false,
+            stage: Stage::Serving,
             cx: LoopContext {
                 protocol,
                 ring: DriverRing::new(config.registered.as_ref())?,
@@ -149,10 +150,15 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
         self.cx.ring.watch(mailbox.as_fd());
         let mut done = Vec::new();
         loop {
-            if shutdown.is_draining() && !self.is_draining {
-                self.drain();
+            match shutdown.stage() {
+                stage if stage == self.stage => {}
+                Stage::Serving => {}
+                Stage::Retiring => self.retire(),
+                Stage::Draining => self.drain(),
             }
-            if self.is_draining && self.slots.is_empty() && self.listeners.iter().all(|state| state.listener.is_none())
+            if self.stage == Stage::Draining
+                && self.slots.is_empty()
+                && self.listeners.iter().all(|state| state.listener.is_none())
             {
                 self.cx.tally.publish(&self.counters);
                 return Ok(());
@@ -228,16 +234,17 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
         let tally = &mut self.cx.tally;
         let accepted = match self.cx.ring.accepted(done) {
             Ok(socket) => self.acceptor.admit(socket, tally),
-            Err(_) if self.is_draining => Accepted::Skipped,
+            Err(_) if self.stage != Stage::Serving => Accepted::Skipped,
             Err(error) => self.acceptor.failed(listener, error.into(), tally)?,
         };
         if !done.has_more {
             let rest = if matches!(accepted, Accepted::Exhausted) { EXHAUSTED_PAUSE } else { Duration::ZERO };
             let state = &mut self.listeners[done.key];
-            state.rearm_at = Some(self.cx.now.instant + rest).filter(|_| !self.is_draining);
-            if self.is_draining {
+            state.rearm_at = Some(self.cx.now.instant + rest).filter(|_| self.stage == Stage::Serving);
+            if self.stage != Stage::Serving {
                 // Closed only now that the ring has let go of it, so that the port is free at once.
-                state.listener = None;
+                let listener = state.listener.take();
+                self.take_last(listener, done.key)?;
             }
         }
         if let Accepted::Connection(socket, permit) = accepted {
@@ -246,10 +253,26 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
         Ok(())
     }
 
+    /// Accepts what waits at a listener that another process has, too: the kernel wakes one of the two only (EPOLLEXCLUSIVE),
+    /// and it may have been this one, just before it let go.
+    fn take_last(&mut self, listener: Option<Listener>, front_end: usize) -> io::Result<()> {
+        let Some(listener) = listener.filter(|_| self.stage == Stage::Retiring) else { return Ok(()) };
+        loop {
+            match self.acceptor.accept(&listener, true, &mut self.cx.tally)? {
+                Accepted::Connection(socket, permit) => self.open(socket, front_end, permit),
+                Accepted::Skipped => {}
+                Accepted::Empty | Accepted::Exhausted => return Ok(()),
+            }
+        }
+    }
+
     fn open(&mut self, socket: OwnedFd, front_end: usize, permit: crate::accept::ConnectionPermit) {
         let LoopContext { protocol, limits, now, .. } = self.cx;
-        let session = Box::new(Session::new(protocol, peer(socket.as_fd(), front_end), limits, now));
-        let key = self.slots.insert(Slot::new(socket, session, permit, self.is_draining));
+        let mut session = Box::new(Session::new(protocol, peer(socket.as_fd(), front_end), limits, now));
+        if self.stage == Stage::Retiring {
+            session.retire(protocol, now);
+        }
+        let key = self.slots.insert(Slot::new(socket, session, permit, self.stage == Stage::Draining));
         self.mark(key);
     }
 
@@ -320,16 +343,39 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
         }
     }
 
-    fn drain(&mut self) {
-        self.is_draining = true;
-        for (front_end, state) in self.listeners.iter_mut().enumerate() {
+    /// Closes each listener, at once or when the ring has let go of it.
+    fn stop_accepting(&mut self) {
+        for (front_end, state) in self.listeners.iter_mut().enumerate().filter(|(_, state)| state.listener.is_some()) {
             match state.rearm_at.take() {
                 Some(_) => state.listener = None,
                 None => self.cx.ring.cancel(Op::Accept, front_end),
             }
         }
-        for (key, slot) in &mut self.slots {
+    }
+
+    fn retire(&mut self) {
+        self.stage = Stage::Retiring;
+        self.stop_accepting();
+        for (_, slot) in &mut self.slots {
+            slot.session_mut().retire(self.cx.protocol, self.cx.now);
+        }
+        self.serve_all();
+    }
+
+    fn drain(&mut self) {
+        let accepts = self.stage == Stage::Serving;
+        self.stage = Stage::Draining;
+        if accepts {
+            self.stop_accepting();
+        }
+        for (_, slot) in &mut self.slots {
             slot.is_draining = true;
+        }
+        self.serve_all();
+    }
+
+    fn serve_all(&mut self) {
+        for (key, slot) in &mut self.slots {
             if !mem::replace(&mut slot.is_dirty, true) {
                 self.dirty.push(key);
             }

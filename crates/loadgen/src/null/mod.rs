@@ -44,7 +44,6 @@ impl NullServer {
     /// Binds and listens. The socket is made as our servers make theirs, so that the two can be compared.
     pub fn bind(address: &Address) -> std::io::Result<Self> {
         let listener = Listener::bind(address, Sharing::Alone)?;
-        listener.set_nonblocking(true)?;
         Ok(Self { listener })
     }
 

@@ -387,6 +387,30 @@ fn an_old_session_ends_after_a_reply_or_when_it_is_quiet() {
     }
 }
 
+/// However long it has been quiet, it is left the time that a request takes to arrive.
+#[test]
+fn a_retired_session_ends_after_a_reply_or_a_moment_later() {
+    let (protocol, begin) = (Lines::default(), start());
+    let at = |ms| Now { instant: begin.instant + Duration::from_millis(ms), ..begin };
+    for is_asked in [true, false] {
+        let mut s = session(&protocol, Limits::default(), begin);
+        s.feed(&protocol, b"1\n", begin);
+        assert_eq!(drain(&mut s, &protocol, begin), b"x\n");
+        s.retire(&protocol, at(60_000));
+        assert!(s.is_retiring() && s.wants_read());
+        assert_eq!(s.deadline(&protocol), Some(at(60_000).instant + RETIRE_AFTER));
+        if is_asked {
+            s.feed(&protocol, b"2\n", at(60_999));
+            assert_eq!(drain(&mut s, &protocol, at(60_999)), b"xx\n");
+        } else {
+            s.tick(&protocol, at(60_999), Uptake::none);
+            assert!(s.wants_read(), "not yet");
+            s.tick(&protocol, at(61_000), Uptake::none);
+        }
+        assert!(!s.wants_read() && s.begin_lingering(at(61_000)), "{is_asked}");
+    }
+}
+
 /// A protocol that does not stream is offered nothing when nothing is held.
 #[test]
 fn a_protocol_without_streams_has_no_turns_of_its_own() {

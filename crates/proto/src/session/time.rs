@@ -13,8 +13,9 @@ const TRIM_AFTER: Duration = Duration::from_secs(1);
 /// While an answer is awaited, the clock of the stall is set back this many times per stall limit; so once it is given
 /// the peer has nearly all of the limit to take it.
 const STALL_PARTS: u32 = 8;
-/// A connection that has reached its greatest age is closed without another reply once it is quiet for so long.
-const RETIRE_AFTER: Duration = Duration::from_secs(1);
+/// A connection that has reached its greatest age is closed without another reply once it is quiet for so long: a request
+/// may be on its way.
+pub const RETIRE_AFTER: Duration = Duration::from_secs(1);
 /// Spare buffers not worth an alarm.
 const TRIM_MIN: usize = 512;
 

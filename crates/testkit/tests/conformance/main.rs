@@ -17,3 +17,4 @@ mod signals;
 mod streaming;
 mod timeouts;
 mod tls;
+mod upgrade;

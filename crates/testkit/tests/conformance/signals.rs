@@ -11,7 +11,7 @@ use testkit::{Client, Server, Signal, digest, eventually};
 
 use crate::case::{Case, PLAIN, Setup, ask, socket_path};
 
-const DRAIN: Setup = Setup { content_bytes: 8 << 20, ..PLAIN };
+const DRAIN: Setup = Setup { args: &["--drain-timeout", "5m"], content_bytes: 8 << 20, ..PLAIN };
 
 /// Transfers and promises in flight are finished, idle connections are closed, new ones refused, the port is free, and
 /// the exit status is 0.
@@ -166,7 +166,6 @@ fn signals_without_a_meaning_end_no_server() {
         for (signal, said) in [
             (Signal::HUP, "SIGHUP ignored: there is nothing to reload"),
             (Signal::USR1, "SIGUSR1 ignored: there is no log file to reopen"),
-            (Signal::USR2, "SIGUSR2 ignored"),
             (Signal::ALARM, "SIGALRM ignored"),
         ] {
             server.process().signal(signal)?;

@@ -143,6 +143,7 @@ fn make<const BATCH: usize, const STREAMS: bool>(
         host.on_reload(move || append(&reloaded, "reload"));
         host.on_reopen(move || append(&reopened, "reopen"));
     }
+    host.allow_upgrade();
     LineProtocol::new(bodies, host)
 }
 

@@ -1,0 +1,51 @@
+//! SIGUSR2: the program is started again with the sockets of this process, which leaves its connections to the new one as
+//! soon as that is ready. So no connection is refused when a program or its flags change.
+
+use std::{env, ffi::OsString, thread, time::Duration};
+
+use anyhow::{Context, ensure};
+use proto::RETIRE_AFTER;
+use sys::{
+    listen::{Listener, ListenerHandle},
+    successor::Successor,
+};
+
+use crate::{hooks::Hook, stopping::Stop};
+
+/// Time that a new process has to become ready.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Time that connections have to come to their end before the drain begins: enough for each to see that it is to, whatever
+/// its driver waits in, and to be quiet afterwards for as long as a request may be on its way.
+const RETIREMENT: Duration = RETIRE_AFTER.saturating_mul(3);
+
+/// Checks sockets that the process was started with and does not listen on. A predecessor may have had more addresses, or
+/// more threads.
+pub(crate) fn check_unwanted(unwanted: &[Listener], has_predecessor: bool) -> anyhow::Result<()> {
+    for listener in unwanted {
+        let address = listener.address();
+        ensure!(has_predecessor, "the inherited socket on {address} is not asked for: name its address by a flag");
+        tracing::info!("a socket on {address} is not needed any more");
+    }
+    Ok(())
+}
+
+/// Starts the program anew, waits until it is ready, and then ends this process.
+pub(crate) fn hook(sockets: Vec<ListenerHandle>, stop: Stop) -> Hook {
+    let mut line = env::args_os();
+    let program = line.next().unwrap_or_default();
+    let args: Vec<OsString> = line.collect();
+    Box::new(move || {
+        if stop.is_draining() {
+            return Ok(()); // The last one is about to end this process.
+        }
+        let successor = Successor::start(&program, &args, &sockets).context("it cannot be started")?;
+        let id = successor.id();
+        successor.wait(PATIENCE).with_context(|| format!("process {id}"))?;
+        tracing::info!("process {id} has taken over");
+        sockets.iter().for_each(ListenerHandle::give_file_away);
+        stop.retire();
+        thread::sleep(RETIREMENT);
+        stop.drain(format_args!("process {id} has taken over"));
+        Ok(())
+    })
+}
