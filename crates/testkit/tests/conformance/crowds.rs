@@ -124,7 +124,14 @@ fn connections_take_turns_when_workers_are_few() {
     const COUNT: usize = 300;
     let setup = Setup { args: &["--workers", "2"], has_metrics: true, parallel: 7, ..PLAIN };
     setup.check_server(|server, case| {
-        let mut clients = (0..COUNT).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
+        // Each asks at once: one that says nothing for a second gives its place up.
+        let connect = |_| {
+            let mut client = server.connect()?;
+            client.send(b"first\n")?;
+            anyhow::Ok(client)
+        };
+        let mut clients = (0..COUNT).map(connect).collect::<anyhow::Result<Vec<_>>>()?;
+        clients.iter_mut().try_for_each(|client| client.expect(b"first\n"))?;
         for round in 0..20 {
             let line = format!("round-{round}\n");
             clients.iter_mut().try_for_each(|client| client.send(line.as_bytes()))?;
