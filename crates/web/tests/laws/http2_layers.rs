@@ -169,6 +169,44 @@ fn a_stream_that_waits_holds_up_no_other() {
     });
 }
 
+/// Takes the rest of stream 1, a part at a time, and then waits for the end.
+fn take_the_rest(client: &mut Client) -> anyhow::Result<()> {
+    while client.received.response(1)?.body.len() < LARGE {
+        let before = client.received.response(1)?.body.len();
+        client.send(&[window_update(0, 500_000), window_update(1, 500_000)].concat())?;
+        client.read_until(|got| got.responses[&1].body.len() >= LARGE.min(before + 500_000))?;
+    }
+    client.read_until(|_| false).map(drop)
+}
+
+/// Transfers of the old process go on while the new one serves. Whoever is connected to the old one is told to go elsewhere.
+#[test]
+fn an_upgrade_completes_transfers() {
+    Both::on_every_driver(tree().path(), &["--drain-timeout", "5m"], |both, _| {
+        let mut clients = both.connect(&greeting_with(&[]))?;
+        for client in &mut clients {
+            client.send(&get(1, "/large.bin"))?;
+            client.read_until(|got| got.data.iter().map(|(_, length)| length).sum::<usize>() == 65_535)?;
+        }
+        let successor = both.server.upgrade(both.server.process())?;
+        for client in &mut both.connect(&greeting_with(&[]))? {
+            client.send(&get(1, "/small.txt"))?;
+            client.read_until(|got| !got.data.is_empty())?;
+            ensure!(client.received.response(1)?.status() == 200);
+        }
+        for client in &mut clients {
+            client.read_until(|got| got.pings.len() == 1)?;
+            ensure!(!client.received.goaways.is_empty(), "it was not told");
+            client.send(&frame(6, 1, 0, &client.received.pings[0].clone()))?;
+            take_the_rest(client)?;
+            ensure!(client.received.response(1)?.body == large() && client.is_closed);
+        }
+        ensure!(both.server.wait_for_exit()?.success(), "{}", both.server.stderr());
+        successor.process().terminate()?;
+        both.server.wait_for_successors()
+    });
+}
+
 /// A client that has been told of the drain gets what it has asked for, however slowly it takes it, and can ask for nothing more
 /// once it has heard.
 #[test]
@@ -191,12 +229,7 @@ fn a_drain_completes_transfers() {
             client.send(&get(7, "/small.txt"))?;
         }
         for client in &mut clients {
-            while client.received.response(1)?.body.len() < LARGE {
-                let before = client.received.response(1)?.body.len();
-                client.send(&[window_update(0, 500_000), window_update(1, 500_000)].concat())?;
-                client.read_until(|got| got.responses[&1].body.len() >= LARGE.min(before + 500_000))?;
-            }
-            client.read_until(|_| false)?;
+            take_the_rest(client)?;
             ensure!(client.received.response(1)?.body == large() && client.is_closed);
             ensure!(client.received.response(5)?.status() == 404 && !client.received.responses.contains_key(&7));
         }
