@@ -1,4 +1,4 @@
-//! A cache of strings and hashes that Redis clients, memcached clients and its own text protocol can use.
+//! A cache of strings, hashes and sets that Redis clients, memcached clients and its own text protocol can use.
 //!
 //! [`KvServer`] is the protocol; keys live in a [`Space`] of shards, each a [`store::Cache`]. Nothing here touches a
 //! socket: drivers move the bytes.

@@ -35,6 +35,7 @@ impl Refusal {
 
     pub(crate) const WRONG_TYPE: Self =
         Self(Cow::Borrowed("WRONGTYPE Operation against a key holding the wrong kind of value"));
+    pub(crate) const OUT_OF_RANGE: Self = Self(Cow::Borrowed("ERR value is out of range"));
     pub(crate) const NO_SCRIPT: Self = Self(Cow::Borrowed("NOSCRIPT No matching script. Please use EVAL."));
     pub(crate) const NOT_BUSY: Self = Self(Cow::Borrowed("NOTBUSY No scripts in execution right now."));
     pub(crate) const BUSY: Self =

@@ -217,7 +217,8 @@ fn any_command<'i, S: Store + 'static>(
     let Dialect::Resp(parser) = &mut conn.dialect else { return None };
     let ParsedCommand::Request(args, len) = parse_next(parser, limits, input) else { return None };
     let command = &TABLE[command_table::find(args[0])?];
-    let is_on_one_key = command.keys == Keys(1, 1, 1) && command.has_arity(args.len());
+    let is_on_one_key =
+        command.keys == Keys(1, 1, 1) && command.key_count_at().is_none() && command.has_arity(args.len());
     is_on_one_key.then(|| (args[1], len))
 }
 

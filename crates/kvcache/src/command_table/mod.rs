@@ -4,12 +4,16 @@
 //! and [`MemcachedVerb`].
 
 mod rows;
+mod set_rows;
 mod verbs;
 
 use std::{collections::HashMap, sync::LazyLock};
 
+use store::collections::parse_integer;
+
 pub(crate) use self::{
     rows::with_command_rows,
+    set_rows::with_set_rows,
     verbs::{CommandName, MEMCACHED_FIRST, MemcachedVerb, Protocol, UsVerb, command_names},
 };
 
@@ -137,12 +141,32 @@ impl Command {
         }
     }
 
+    /// True if keys may be among the arguments.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.keys != NO_KEYS || self.key_count_at().is_some()
+    }
+
+    /// Returns the position of the argument that says how many keys follow it, if there is one.
+    pub(crate) fn key_count_at(&self) -> Option<usize> {
+        // A script stands in front of it, or the key of a result.
+        let is_second = self.group == "scripting" || self.keys != NO_KEYS;
+        self.flags.has(Flags::MOVABLE_KEYS).then_some(if is_second { 2 } else { 1 })
+    }
+
+    /// Returns the keys whose number is an argument; `None`: the number is wrong.
+    pub(crate) fn counted_keys<'a>(&self, args: &'a [&'a [u8]]) -> Option<&'a [&'a [u8]]> {
+        let Some(at) = self.key_count_at() else { return Some(&[]) };
+        let count = usize::try_from(parse_integer(args.get(at)?)?).ok()?;
+        args[at + 1..].get(..count)
+    }
+
     /// Returns the keys among the arguments.
     pub(crate) fn keys_among<'a>(&self, args: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
         let Keys(first, last, step) = self.keys;
         let last = if last < 0 { args.len() as i16 + last } else { last };
         let positions = (first > 0).then_some(first..=last).into_iter().flatten();
-        positions.step_by(step.max(1) as usize).filter_map(|at| args.get(at as usize).copied())
+        let fixed = positions.step_by(step.max(1) as usize).filter_map(|at| args.get(at as usize).copied());
+        fixed.chain(self.counted_keys(args).unwrap_or_default().iter().copied())
     }
 }
 

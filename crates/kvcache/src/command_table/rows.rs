@@ -7,7 +7,7 @@
 /// its handler.
 macro_rules! with_command_rows {
     ($then:ident) => {
-        $then! {
+        $crate::command_table::with_set_rows! { $then;
             /// Returns the value of a key.
             "get" (2) [READONLY FAST] ONE_KEY, "string" "1.0.0" => strings::get;
             /// Sets the value of a key, optionally with a condition and an expiry.

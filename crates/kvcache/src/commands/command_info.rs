@@ -3,7 +3,7 @@
 use store::Store;
 
 use super::{
-    call::{Call, parse_integer},
+    call::Call,
     details::{self, categories},
     glob,
 };
@@ -109,8 +109,7 @@ fn parse_getkeys<'a>(args: &'a [&'a [u8]]) -> Result<(&'static Command, KeyAcces
         command => command,
     };
     let command = command.ok_or_else(|| Refusal::new("ERR Invalid command specified"))?;
-    let is_script = command.flags.has(Flags::MOVABLE_KEYS);
-    if command.keys == Keys(0, 0, 0) && !is_script {
+    if !command.has_keys() {
         return Err(Refusal::new("ERR The command has no key arguments"));
     }
     if !command.has_arity(args.len()) {
@@ -118,12 +117,8 @@ fn parse_getkeys<'a>(args: &'a [&'a [u8]]) -> Result<(&'static Command, KeyAcces
     }
     let access: Vec<&str> = details::of(command.name).access().collect();
     let basic = basic_access(command);
-    if is_script {
-        let count =
-            args.get(COUNT_AT).and_then(|count| parse_integer(count)).and_then(|count| usize::try_from(count).ok());
-        let keys = count.and_then(|count| args[COUNT_AT + 1..].get(..count));
-        let keys = keys.ok_or_else(|| Refusal::new("ERR Invalid arguments specified for command"))?;
-        return Ok((command, keys.iter().map(|&key| (key, access.first().copied().unwrap_or(basic))).collect()));
+    if command.counted_keys(args).is_none() {
+        return Err(Refusal::new("ERR Invalid arguments specified for command"));
     }
     let access_of = |at: usize| access.get(at).or_else(|| access.last()).copied().unwrap_or(basic);
     Ok((command, command.keys_among(args).enumerate().map(|(at, key)| (key, access_of(at))).collect()))
@@ -169,19 +164,16 @@ fn describe(command: &'static Command, reply: &mut Reply<'_>) {
 /// Writes the key specifications: each is of one key, but the last is of a range.
 fn key_specifications(command: &Command, reply: &mut Reply<'_>) {
     let Keys(first, last, step) = command.keys;
-    if command.flags.has(Flags::MOVABLE_KEYS) {
-        reply.set(1);
-        return counted_keys(command, reply);
-    }
-    if first == 0 {
-        return reply.set(0);
-    }
     let mut accesses: Vec<_> = details::of(command.name).access().collect();
     if accesses.is_empty() {
         accesses.push(basic_access(command));
     }
+    let counted = command.key_count_at().and_then(|at| accesses.pop().map(|access| (at, access)));
+    if first == 0 {
+        accesses.clear();
+    }
     let count = accesses.len();
-    reply.set(count);
+    reply.set(count + usize::from(counted.is_some()));
     for (at, access) in accesses.into_iter().enumerate() {
         let begin = first + at as i16;
         // Relative to the first one, or from the end. All but the last specification are of one key.
@@ -192,23 +184,22 @@ fn key_specifications(command: &Command, reply: &mut Reply<'_>) {
         };
         key_specification(command, access, [begin, last, step], reply);
     }
+    if let Some((at, access)) = counted {
+        counted_keys(command, at as i16, access, reply);
+    }
 }
 
-/// Writes the key specification of a script: an argument says how many keys follow.
-fn counted_keys(command: &Command, reply: &mut Reply<'_>) {
+/// Writes the key specification of keys whose number is the argument at `count_at`.
+fn counted_keys(command: &Command, count_at: i16, access: &str, reply: &mut Reply<'_>) {
     let notes = match command.name {
         "eval" => Some("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"),
         "eval_ro" => Some("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"),
         _ => None,
     };
-    let access = details::of(command.name).access().next().unwrap_or_default();
     begin_key_specification(notes, access, reply);
-    search_step(reply, "begin_search", "index", &[("index", COUNT_AT as i16)]);
+    search_step(reply, "begin_search", "index", &[("index", count_at)]);
     search_step(reply, "find_keys", "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]);
 }
-
-/// Position of the number of keys among the arguments of a script's command.
-const COUNT_AT: usize = 2;
 
 fn key_specification(command: &Command, access: &str, [begin, last, step]: [i16; 3], reply: &mut Reply<'_>) {
     let notes = match command.name {

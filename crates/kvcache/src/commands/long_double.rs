@@ -57,7 +57,7 @@ impl LongDouble {
 }
 
 /// Splits a number into digits, with at most one point among them, and the exponent behind the `marker`.
-fn split(number: &str, marker: char, is_digit: fn(&u8) -> bool) -> Option<(&str, i64)> {
+pub(super) fn split(number: &str, marker: char, is_digit: fn(&u8) -> bool) -> Option<(&str, i64)> {
     let (digits, exponent) = match number.split_once([marker, marker.to_ascii_uppercase()]) {
         Some((digits, exponent)) => (digits, parse_exponent(exponent)?),
         None => (number, 0),

@@ -8,9 +8,13 @@ use bytes::Bytes;
 use store::{EntryView, Moment, Store};
 use wire::resp::reply;
 
-use super::{call::Call, generic::type_name, glob};
+use super::{
+    call::{Call, parse_integer},
+    generic::type_name,
+    glob,
+};
 use crate::{
-    reply::{Outcome, Refusal, quote::until_zero},
+    reply::{Outcome, Refusal, Reply, quote::until_zero},
     state::{Keyspace, split_stored_key},
 };
 
@@ -155,10 +159,7 @@ pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
             break;
         }
     }
-    call.reply.array(2);
-    call.reply.bulk(itoa::Buffer::new().format(cursor).as_bytes());
-    call.reply.array(shown);
-    call.reply.out.push_shared(&Bytes::from(found));
+    write_page(&mut call.reply, cursor, shown, found);
     Ok(())
 }
 
@@ -212,6 +213,44 @@ fn parse_filter<'a, S: Store>(call: &Call<'a, '_, S>) -> Result<Filter<'a>, Refu
         }
     }
     Ok(filter)
+}
+
+/// Options of a command like SSCAN.
+#[derive(Debug)]
+pub(super) struct PartFilter<'a> {
+    /// Number of parts to look at.
+    pub(super) count: usize,
+    pub(super) pattern: Option<&'a [u8]>,
+}
+
+/// Parses the options of a command that iterates over the parts of a collection.
+pub(super) fn parse_part_filter<'a>(args: &[&'a [u8]]) -> Result<PartFilter<'a>, Refusal> {
+    let mut filter = PartFilter { count: COUNT as usize, pattern: None };
+    for option in args.chunks(2) {
+        let &[name, argument] = option else { return Err(Refusal::SYNTAX) };
+        if name.eq_ignore_ascii_case(b"COUNT") {
+            let count = parse_integer(argument).ok_or(Refusal::NOT_AN_INTEGER)?;
+            filter.count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(Refusal::SYNTAX)?;
+        } else if name.eq_ignore_ascii_case(b"MATCH") {
+            filter.pattern = Some(argument).filter(|pattern| *pattern != b"*");
+        } else {
+            return Err(Refusal::SYNTAX);
+        }
+    }
+    Ok(filter)
+}
+
+/// Writes the page of a collection that does not exist.
+pub(super) fn empty(reply: &mut Reply<'_>) {
+    write_page(reply, 0, 0, Vec::new());
+}
+
+/// Writes the next cursor, and `len` replies that have been written before.
+pub(super) fn write_page(reply: &mut Reply<'_>, cursor: u64, len: usize, found: Vec<u8>) {
+    reply.array(2);
+    reply.bulk(itoa::Buffer::new().format(cursor).as_bytes());
+    reply.array(len);
+    reply.out.push_shared(&Bytes::from(found));
 }
 
 /// Checks SYNC or ASYNC, which make no difference: a cleared table is free at once.

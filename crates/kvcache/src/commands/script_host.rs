@@ -7,7 +7,7 @@ use wire::resp::{Version, reply};
 
 use super::call::Call;
 use crate::{
-    command_table::{self, Command, Flags, Keys, TABLE},
+    command_table::{self, Command, Flags, TABLE},
     reply::{Refusal, Reply},
     state::{Client, Keyspace, ServerState},
 };
@@ -73,7 +73,7 @@ impl<S: Store + 'static> ScriptHost<'_, '_, S> {
     fn prepare(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), Interrupt> {
         self.spend(CALL_WORK)?;
         let is_write = command.flags.has(Flags::WRITE);
-        let has_keys = command.keys != Keys(0, 0, 0);
+        let has_keys = command.has_keys();
         // The target of these may be in another database.
         let has_hidden_keys = matches!(command.name, "copy" | "move");
         if is_write && (!has_keys || has_hidden_keys) {

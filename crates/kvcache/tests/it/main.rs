@@ -15,4 +15,6 @@ mod process;
 #[cfg(test)]
 mod scripts;
 #[cfg(test)]
+mod sets;
+#[cfg(test)]
 mod stock;

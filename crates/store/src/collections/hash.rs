@@ -291,12 +291,10 @@ impl Collection for Hash {
     }
 
     fn of_object(object: &Object) -> Option<&Self> {
-        #[expect(irrefutable_let_patterns, reason = "for a while there is one kind only")]
         if let Object::Hash(hash) = object { Some(hash) } else { None }
     }
 
     fn of_object_mut(object: &mut Object) -> Option<&mut Self> {
-        #[expect(irrefutable_let_patterns, reason = "for a while there is one kind only")]
         if let Object::Hash(hash) = object { Some(hash) } else { None }
     }
 }

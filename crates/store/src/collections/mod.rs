@@ -16,15 +16,23 @@
 //!
 //! To add a kind: implement [`Collection`], and add a line to the list at the end of this file.
 
+mod dense;
+mod entries;
 mod hash;
+mod member;
 mod objects;
+mod set;
+mod sorted_set;
 mod text;
 
 use std::borrow::Cow;
 
 pub(crate) use self::objects::{Objects, number as object_number};
 pub use self::{
+    entries::PACKED_LEN_MAX,
     hash::{Field, FieldExpiry, FieldTable, Hash, HashView},
+    set::{Set, SetIter, SetTable, SetView},
+    sorted_set::{SortedSet, SortedSetTable, SortedSetView},
     text::{Text, parse_integer},
 };
 
@@ -177,4 +185,8 @@ macro_rules! collections {
 collections! {
     /// Fields with values.
     Hash = 4, "hash";
+    /// Members.
+    Set = 5, "set";
+    /// Members with scores.
+    SortedSet = 6, "zset";
 }

@@ -29,7 +29,6 @@ impl<'a, S: Store> Item<'a, '_, S> {
     }
 
     /// Returns the collection, for a command that changes it; not counted.
-    #[expect(dead_code, reason = "for commands that combine collections")]
     pub(crate) fn peek_collection<C: Collection>(&mut self) -> Result<Option<C::View<'_>>, WrongType> {
         let location = self.cache.locate(self.hash, &self.key, self.now);
         location.map(|location| self.cache.collection::<C>(location)).transpose()
@@ -55,7 +54,6 @@ impl<'a, S: Store> Item<'a, '_, S> {
 
     /// Gives the key this collection in the place of whatever it has; an empty one removes the key. The new value has no
     /// time of expiry.
-    #[expect(dead_code, reason = "for commands that combine collections")]
     pub(crate) fn replace<C: Collection>(&mut self, collection: C) -> Result<(), ChangeError> {
         if collection.is_empty() {
             self.remove();

@@ -1,5 +1,7 @@
 //! Random commands, most of them valid.
 
+mod sets;
+
 use std::{
     fmt,
     time::{SystemTime, UNIX_EPOCH},
@@ -198,6 +200,7 @@ impl Generator {
                 requests.push(Request { args: vec![b"EXISTS".to_vec(), key], check: Check::Exact });
                 requests.push(usage);
             }
+            26..150 => self.add_set_command(requests),
             20..26 => {
                 let (pattern, check) = RARE[self.rng.usize(..RARE.len())];
                 requests.push(self.fill(pattern, check));
@@ -313,6 +316,8 @@ impl Generator {
                 1 => return self.words("TYPE string|STRING|hash|list", args),
                 _ => return self.words("COUNT 1000|2000", args),
             },
+            "<skey>" | "<zkey>" | "<sset>" | "<zset>" | "<lkey>" | "<member>" | "<score>" | "<bound>" | "<lex>"
+            | "<add>" | "<range>" | "<combine>" | "<part>" => return self.set_word(word, args),
             word => {
                 args.extend(self.random_case(word).split('~').map(Into::into));
                 return;
