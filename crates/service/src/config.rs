@@ -179,7 +179,7 @@ impl CommandLine {
                     .map_or_else(|| LoadError::Check(what.clone()), |table| invalid(table, what.clone()))
             })?;
         }
-        program.check().map_err(LoadError::Check)?;
+        program.check().map_err(|why| contradiction(why, &effective, file))?;
         Ok(Loaded { program, effective })
     }
 }
@@ -209,6 +209,28 @@ impl Setting {
     /// Returns the value as it is written in a file; empty where there is none.
     pub(crate) fn value(&self) -> String {
         print::value(self).unwrap_or_default()
+    }
+}
+
+/// Returns the error of flags that do not go together, with the place of the first that it names and that comes from the file.
+fn contradiction(why: String, effective: &Effective, file: Option<&File>) -> LoadError {
+    let is_named = |entry: &&Entry| {
+        let words = why.split(|c: char| c != '-' && !c.is_ascii_alphanumeric());
+        words.filter_map(|word| word.strip_prefix("--")).any(|flag| flag == entry.key)
+    };
+    let is_in_use = |entry: &&Entry| {
+        let mut settings = effective.top.iter();
+        settings.any(|setting| setting.key == entry.key && matches!(setting.origin, Origin::Line(_)))
+    };
+    let at_fault = file.and_then(|file| {
+        let mut of_hosts = file.hosts.iter().flat_map(|host| &host.entries);
+        file.top.entries.iter().filter(is_in_use).find(is_named).or_else(|| of_hosts.find(is_named))
+    });
+    match (at_fault, &effective.file) {
+        (Some(entry), Some(path)) => {
+            LoadError::Invalid(path.clone(), vec![Problem { position: entry.position, what: why }])
+        }
+        _ => LoadError::Check(why),
     }
 }
 

@@ -347,9 +347,15 @@ impl Run {
     }
 
     fn answer(&mut self, output: ProgramOutput) {
-        if let Err(error) = &output {
-            let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-            tracing::warn!("CGI program {}: {error}{}", self.name, cause.unwrap_or_default());
+        let is_unwanted = self.promise.as_ref().is_some_and(Promise::is_abandoned);
+        match &output {
+            Ok(_) => {}
+            // A client may go whenever it likes.
+            Err(ProgramError::Cancelled) if is_unwanted => tracing::debug!("CGI program {}: nobody waits", self.name),
+            Err(error) => {
+                let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+                tracing::warn!("CGI program {}: {error}{}", self.name, cause.unwrap_or_default());
+            }
         }
         self.slot.set(Outcome::Program(output));
         if let Some(promise) = self.promise.take() {

@@ -16,6 +16,8 @@ use super::{conflict, is_meta, is_several};
 
 /// Name of the array of tables, one for each virtual host.
 const HOST: &str = "host";
+/// Keys whose list cannot be empty: the default would be used, which nobody has asked for.
+const NEVER_EMPTY: [&str; 1] = ["listen"];
 /// Typing errors that a suggestion may be away from what was written.
 const TYPING_ERRORS_MAX: usize = 2;
 
@@ -210,6 +212,9 @@ impl<'a> Reader<'a> {
         let values = if let DeValue::Array(values) = value.get_ref() {
             if !is_several(arg) {
                 return Err((value.span(), "takes one value, not a list".to_owned()));
+            }
+            if values.is_empty() && super::key(arg).is_some_and(|key| NEVER_EMPTY.contains(&key)) {
+                return Err((value.span(), "takes at least one value; without the key, it is the default".to_owned()));
             }
             values.iter().map(|value| Ok((value.span(), scalar(arg, value)?))).collect::<Result<Vec<_>, _>>()?
         } else {

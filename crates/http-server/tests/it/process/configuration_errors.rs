@@ -7,7 +7,7 @@ use testkit::run_to_end;
 use crate::process::setup::EXE;
 
 /// Texts and what is said of each, behind the name of the file.
-const ERRORS: [(&str, &str); 66] = [
+const ERRORS: [(&str, &str); 67] = [
     // not TOML
     ("threads =", ":1:10: "),
     ("threads 1", ":1:9: key with no value"),
@@ -44,6 +44,7 @@ const ERRORS: [(&str, &str); 66] = [
     ("max-output-buffer = \"12 furlongs\"", ":1:21: max-output-buffer: not a size, like 4096, 64KiB, 10MB or 1GiB"),
     ("driver = \"select\"", ":1:10: driver: unknown driver \"select\"; one of blocking, pool, epoll"),
     ("listen = \"nonsense\"", ":1:10: listen: \"nonsense\" is not an address: expected HOST:PORT or unix:/PATH"),
+    ("listen = []", ":1:10: listen: takes at least one value"),
     ("listen = [\n\"127.0.0.1:1\",\n\"127.0.0.1:99999\"]", ":3:1: listen: \"127.0.0.1:99999\" is not an address"),
     ("max-connections-per-client = 0", ":1:30: max-connections-per-client: must be at least 1"),
     ("proxy-protocol = [\"300.0.0.0/8\"]", ":1:19: proxy-protocol: \"300.0.0.0/8\" is no network like 192.0.2.0/24"),
@@ -85,33 +86,51 @@ const ERRORS: [(&str, &str); 66] = [
     ("[[host]]\nnames = [\"a\"]\n[[host]]\nnames = [\"b\", \"A.\"]", ":3:1: a is named twice"),
 ];
 
-/// Messages about keys that do not go together, each of them right.
-const CONTRADICTIONS: [(&str, &str); 3] = [
-    ("request-burst-per-client = 3", "--request-burst-per-client needs --max-requests-per-client"),
-    ("tls-cert = \"a.pem\"", "--tls-cert and --tls-key come in pairs, but there are 1 and 0"),
-    ("hsts = \"max-age=60\"", "--hsts "),
+/// Keys that are right each for itself and do not go together, and what is said of them behind the name of the file.
+const CONTRADICTIONS: [(&str, &str); 6] = [
+    ("request-burst-per-client = 3", ":1:1: --request-burst-per-client needs --max-requests-per-client"),
+    ("threads = 1\n\ntls-cert = \"a.pem\"", ":3:1: --tls-cert and --tls-key come in pairs, but there are 1 and 0"),
+    ("threads = 1\nhsts = \"max-age=60\"", ":2:1: --hsts needs --tls-listen"),
+    ("tls-listen = [\"127.0.0.1:0\"]", ":1:1: --tls-listen needs a certificate"),
+    ("https-redirect = 443", ":1:1: --https-redirect needs --tls-listen"),
+    ("[[host]]\nnames = [\"a\"]\nhsts = \"max-age=60\"", ":3:1: --hsts needs --tls-listen"),
 ];
 
 #[test]
-fn keys_that_do_not_go_together_are_refused() {
+fn keys_that_do_not_go_together_are_refused_with_their_place() {
+    expect_refusals(&CONTRADICTIONS);
+}
+
+/// With one of the two on the command line, the place is that of the other; without a key of the file, there is none.
+#[test]
+fn contradictions_of_flags_and_keys_name_the_key() {
     let tree = tempfile::tempdir().unwrap();
     let path = tree.path().join("c.toml");
-    for (text, said) in CONTRADICTIONS {
+    for (text, flags, said) in [
+        ("tls-key = \"a.key\"", &["--tls-cert", "a.pem", "--tls-cert", "b.pem"][..], ":1:1: --tls-cert and --tls-key"),
+        ("threads = 1", &["--hsts"], ""),
+        ("hsts = \"max-age=60\"", &["--hsts=max-age=61"], ""),
+    ] {
         fs::write(&path, text).unwrap();
         let mut command = Command::new(EXE);
-        command.arg("--check-config").arg("--config").arg(&path).arg(tree.path());
+        command.arg("--check-config").arg("--config").arg(&path).args(flags).arg(tree.path());
         let finished = run_to_end(command).unwrap();
-        assert_eq!((finished.code(), &*finished.stdout), (Some(2), ""), "{text:?}: {finished:?}");
-        assert!(finished.stderr.starts_with(&format!("error: {said}")), "{text:?}: {}", finished.stderr);
+        let wanted =
+            if said.is_empty() { "error: --hsts".to_owned() } else { format!("error: {}{said}", path.display()) };
+        assert!(finished.code() == Some(2) && finished.stderr.starts_with(&wanted), "{text:?}: {finished:?}");
     }
 }
 
 /// One line on standard error with file, line and column, nothing on standard output, status 2.
 #[test]
 fn each_error_is_one_line_with_its_place() {
+    expect_refusals(&ERRORS);
+}
+
+fn expect_refusals(refusals: &[(&str, &str)]) {
     let tree = tempfile::tempdir().unwrap();
     let path = tree.path().join("c.toml");
-    for (text, said) in ERRORS {
+    for (text, said) in refusals {
         fs::write(&path, text).unwrap();
         let mut command = Command::new(EXE);
         command.arg("--check-config").arg("--config").arg(&path).arg(tree.path());
