@@ -327,7 +327,10 @@ impl Client {
             match self.stream.read(&mut buffer) {
                 Ok(0) => self.is_closed = true,
                 Ok(n) => self.received.feed(&buffer[..n])?,
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => self.is_closed = true,
+                // Over TLS, what could not be sent is tried again before anything is read.
+                Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
+                    self.is_closed = true;
+                }
                 Err(error) => return Err(error).with_context(|| format!("reading; so far: {:?}", self.received)),
             }
             if self.received.settings.len() > acknowledged {

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{self, Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     path::PathBuf,
     sync::Arc,
 };
@@ -103,6 +103,14 @@ impl Certificates {
         let chosen = stream.conn.alpn_protocol();
         ensure!(chosen == Some(b"h2"), "{chosen:?} instead of h2");
         Ok(stream)
+    }
+
+    /// Returns the certificate that a new connection of HTTP/2 is shown, in DER.
+    pub fn shown_to_http2(&self, address: SocketAddr) -> anyhow::Result<Vec<u8>> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_read_timeout(Some(HANG))?;
+        let stream = self.agree_on_http2(socket, None)?;
+        Ok(stream.conn.peer_certificates().and_then(<[_]>::first).context("no certificate")?.to_vec())
     }
 
     /// Connects to a TLS address as somebody who wants `localhost` there.

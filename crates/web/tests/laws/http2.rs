@@ -2,25 +2,17 @@
 
 use std::{fs, net::SocketAddr};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use sys::listen::Address;
 use testkit::{
     DriverKind, Server, check_each,
-    http2::{
-        Client, ClientSetting, ErrorCode, data, frame, get, greeting, greeting_with, headers, ping, request, reset,
-        settings, window_update,
-    },
+    http2::{Client, ClientSetting, frame, get, greeting, greeting_with, headers, request, reset, window_update},
 };
 
 use super::{CONCURRENCY, expect_status, on_every_driver, serve, write};
 
 /// Length of a file that fits into no buffer between a server and its client.
 const LARGE: usize = 3 << 20;
-/// Number of frames of a flood: more than any client needs, and fewer than a connection takes at once.
-const FLOOD: u32 = 3000;
-/// Memory that a flood may cost, whatever its length, in bytes.
-const FLOOD_BYTES_MAX: u64 = 48 << 20;
-
 /// Tree with an index, a small and a large file.
 fn tree() -> tempfile::TempDir {
     let tree = tempfile::tempdir().unwrap();
@@ -86,119 +78,6 @@ fn urgent_responses_go_first() {
         let sum_of =
             |stream| received.data.iter().filter(|(of, _)| *of == stream).map(|(_, length)| length).sum::<usize>();
         ensure!(sum_of(3) >= 100_000, "{:?}", received.data);
-        Ok(())
-    });
-}
-
-/// Windows of one byte, and none at all: little is held for such a client, and others are served meanwhile.
-#[test]
-fn a_client_without_windows_costs_little() {
-    on_every_driver(tree().path(), &[], |server| {
-        expect_status(server, "/large.bin", 200)?;
-        let before = server.process().resident_bytes()?;
-        let mut clients = Vec::new();
-        for _ in 0..8 {
-            let greeting = greeting_with(&[ClientSetting::InitialWindowSize(1)]);
-            let mut client = Client::connect_with(address(server)?, &greeting)?;
-            client.send(&(0..100).map(|n| get(2 * n + 1, "/large.bin")).collect::<Vec<_>>().concat())?;
-            client.read_until(|got| got.data.len() == 100)?;
-            ensure!(client.received.data.iter().all(|&(_, length)| length == 1));
-            clients.push(client);
-        }
-        let grown = server.process().resident_bytes()?.saturating_sub(before);
-        ensure!(grown < 32 << 20, "800 transfers of 3 MiB cost {grown} bytes");
-        for client in &mut clients {
-            client.send(&[window_update(1, 1), window_update(0, 1000)].concat())?;
-            client.read_until(|got| got.data.len() == 101)?;
-        }
-        expect_status(server, "/small.txt", 200)
-    });
-}
-
-/// Floods of what costs a server work and takes nothing from it end the connection that they come on, and nothing else.
-#[test]
-fn floods_end_their_connection() {
-    on_every_driver(tree().path(), &[], |server| {
-        let before = server.process().resident_bytes()?;
-        let begun = headers(1, &[(":method", "GET")], false);
-        let torn = [&begun[..4], &[0], &begun[5..]].concat();
-        type Flood<'a> = &'a dyn Fn(u32) -> Vec<u8>;
-        let floods: [(&str, Vec<u8>, Flood<'_>); 7] = [
-            ("resets", vec![], &|n| [get(2 * n + 1, "/large.bin"), reset(2 * n + 1)].concat()),
-            ("pings", vec![], &|n| ping(u64::from(n).to_be_bytes())),
-            ("settings", vec![], &|_| settings(&[ClientSetting::InitialWindowSize(1)])),
-            ("empty data", request(1, "POST", "/", &[], false), &|_| data(1, b"", false)),
-            ("continuations", torn, &|_| frame(9, 0, 1, b"")),
-            ("windows", vec![], &|_| window_update(0, 1)),
-            ("priorities", vec![], &|_| frame(0x10, 0, 0, b"\0\0\0\x01u=1")),
-        ];
-        for (name, first, flood) in floods {
-            let mut client = Client::connect_with(address(server)?, &greeting_with(&[]))?;
-            client.send(&first)?;
-            for n in 0..FLOOD {
-                if client.send(&flood(n)).is_err() {
-                    break; // The server has had enough.
-                }
-            }
-            let code = client.end();
-            // What the server has said last may be lost with the connection.
-            ensure!(
-                code.as_ref().is_ok_and(|&code| code == ErrorCode::EnhanceYourCalm as u32) || client.is_closed,
-                "{name}: {code:?}"
-            );
-            ensure!(client.is_closed, "{name} went on");
-            expect_status(server, "/small.txt", 200).context(name)?;
-        }
-        let grown = server.process().resident_bytes()?.saturating_sub(before);
-        ensure!(grown < FLOOD_BYTES_MAX, "floods cost {grown} bytes");
-        Ok(())
-    });
-}
-
-/// A small block that means a large head, and one that never ends.
-#[test]
-fn header_bombs_are_not_unpacked() {
-    on_every_driver(tree().path(), &[], |server| {
-        let before = server.process().resident_bytes()?;
-        let mut client = connect(server)?;
-        // One entry of the table, as large as it may be, and then thousands of references to it.
-        let mut block = vec![0x40, 1, b'x', 0x7f, 0xb1, 0x1e];
-        block.resize(block.len() + 4016, b'v');
-        let head = headers(1, &[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "h")], true);
-        let bomb = [&head[9..], &block, &[0xbe; 12_000]].concat();
-        client.send(&frame(1, 0x5, 1, &bomb))?;
-        ensure!(client.response(1)?.status() == 431, "{:?}", client.received);
-        let endless = frame(1, 0x1, 3, &head[9..]);
-        client.send(&endless)?;
-        for _ in 0..10 {
-            if client.send(&frame(9, 0, 3, &[0x82; 16_000])).is_err() {
-                break;
-            }
-        }
-        let code = client.end();
-        ensure!(client.is_closed, "{code:?}");
-        let grown = server.process().resident_bytes()?.saturating_sub(before);
-        ensure!(grown < FLOOD_BYTES_MAX, "bombs cost {grown} bytes");
-        expect_status(server, "/small.txt", 200)
-    });
-}
-
-/// A client that asks and never reads is held to what one connection may queue.
-#[test]
-fn responses_that_nobody_reads_are_bounded() {
-    on_every_driver(tree().path(), &[], |server| {
-        let before = server.process().resident_bytes()?;
-        let mut idle = Vec::new();
-        for _ in 0..4 {
-            let mut client = connect(server)?;
-            client.send(&(0..120).map(|n| get(2 * n + 1, "/large.bin")).collect::<Vec<_>>().concat())?;
-            idle.push(client);
-        }
-        for _ in 0..3 {
-            expect_status(server, "/large.bin", 200)?;
-        }
-        let grown = server.process().resident_bytes()?.saturating_sub(before);
-        ensure!(grown < 40 << 20, "480 transfers of 3 MiB cost {grown} bytes");
         Ok(())
     });
 }

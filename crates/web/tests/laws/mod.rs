@@ -4,7 +4,9 @@
 mod content;
 mod http2;
 mod http2_clients;
+mod http2_floods;
 mod http2_layers;
+mod http2_renewal;
 mod limits;
 mod paths;
 mod secured;
