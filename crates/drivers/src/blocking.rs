@@ -37,6 +37,10 @@ const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// While others wait, a peer that has been answered and says nothing more is closed after this time.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
+mod pushes;
+
+use pushes::PushEvent;
+
 pub(crate) struct Blocking;
 
 impl Driver for Blocking {
@@ -158,8 +162,20 @@ pub(crate) struct Connection<P: Protocol> {
     /// The last byte in either direction, or when the connection was accepted.
     quiet_since: Instant,
     has_answered: bool,
+    /// Made when it first waits for input while it takes pushes.
+    push_event: Option<PushEvent>,
     /// The drain ends its input.
     _registered: Registration,
+}
+
+/// Event that a thread has waited for before it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waited {
+    /// Input, or its end; or nothing has been waited for.
+    Input,
+    /// Something to send that no request asked for.
+    Push,
+    Timeout,
 }
 
 /// State of a connection after its turn.
@@ -214,6 +230,7 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
             read_tick: Duration::ZERO,
             quiet_since: accepted.since,
             has_answered: false,
+            push_event: None,
             _registered: registered,
             accepted,
         }
@@ -255,8 +272,13 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
     }
 
     fn read(&mut self, connection: &mut Connection<P>) -> io::Result<()> {
+        let waited = connection.wait_for_input()?;
         let Connection { accepted, session, quiet_since, .. } = connection;
-        let read = socket::recv_once(accepted.socket.as_fd(), session.recv_space());
+        let read = match waited {
+            Waited::Input => socket::recv_once(accepted.socket.as_fd(), session.recv_space()),
+            Waited::Push => return Ok(()),
+            Waited::Timeout => Err(io::ErrorKind::WouldBlock.into()),
+        };
         let now = clock::now();
         if self.shutdown.stage() == Stage::Retiring && !session.is_retiring() {
             session.retire(self.protocol, now);
@@ -311,6 +333,7 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
                 } else {
                     thread::park_timeout(self.tick);
                     session.tick(self.protocol, now, || uptake(&accepted.socket));
+                    session.take_pushes_so_far();
                 }
             }
             Ok(n) => {
@@ -324,7 +347,11 @@ impl<'a, P: Protocol, C: Fn() -> bool> Server<'a, P, C> {
                 connection.has_answered = true;
                 connection.quiet_since = now.instant;
             }
-            Err(error) if is_timeout(&error) => session.tick(self.protocol, now, || uptake(&accepted.socket)),
+            Err(error) if is_timeout(&error) => {
+                session.tick(self.protocol, now, || uptake(&accepted.socket));
+                // There may be more than the limit of what has been pushed meanwhile.
+                session.take_pushes_so_far();
+            }
             Err(error) => return Err(error),
         }
         Ok(())
@@ -345,7 +372,27 @@ impl<P: Protocol> Connection<P> {
     /// True if an idle peer has kept its place for long enough while others wait.
     fn is_out_of_patience(&self, now: Instant) -> bool {
         let patience = if self.has_answered { IDLE_MAX } else { SILENCE_MAX };
-        self.session.is_quiet() && now.duration_since(self.quiet_since) >= patience
+        let has_nothing_to_wait_for = self.session.is_quiet() && !self.session.takes_pushes();
+        has_nothing_to_wait_for && now.duration_since(self.quiet_since) >= patience
+    }
+
+    /// Waits for input, or for a push where the connection takes any. For others the read itself waits.
+    fn wait_for_input(&mut self) -> io::Result<Waited> {
+        if !self.session.takes_pushes() {
+            return Ok(Waited::Input);
+        }
+        let event = match &mut self.push_event {
+            Some(event) => event,
+            none => none.insert(PushEvent::new()?),
+        };
+        let has_pushes = self.session.take_pushes(|| event.waker());
+        let timeout = if has_pushes { Duration::ZERO } else { self.read_tick };
+        let has_input = event.wait(self.accepted.socket.as_fd(), timeout)?;
+        Ok(match has_input {
+            true => Waited::Input,
+            false if has_pushes || self.session.take_pushes(|| event.waker()) => Waited::Push,
+            false => Waited::Timeout,
+        })
     }
 
     /// Sets the time after which reads return without a byte. Costs a system call only when it changes.

@@ -243,6 +243,7 @@ impl<P: Protocol> Connection<'_, P> {
     /// False: everything that could move is `Pending`, and will wake the task.
     fn move_bytes(&mut self, tally: &mut Tally, cx: &mut Context<'_>) -> io::Result<bool> {
         let read = self.read(tally, cx)?;
+        let pushed = self.session.take_pushes(|| cx.waker());
         let wrote = self.write(tally, cx)?;
         let resumes = self.session.wants_turn(self.protocol, wrote);
         if resumes {
@@ -252,7 +253,7 @@ impl<P: Protocol> Connection<'_, P> {
             self.session.resume(self.protocol, clock::now());
         }
         SCRATCH.with_borrow_mut(|Scratch { buffers, .. }| self.session.outbox().return_buffer(buffers));
-        Ok(read || wrote || resumes)
+        Ok(read || pushed || wrote || resumes)
     }
 
     fn read(&mut self, tally: &mut Tally, cx: &mut Context<'_>) -> io::Result<bool> {

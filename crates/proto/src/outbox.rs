@@ -8,12 +8,14 @@ use bytes::Bytes;
 use crate::{
     deferred::Ledger,
     pipe::{MappedRegion, PipeRegion, ScratchPipe},
+    push::Source,
     segment::{FileRegion, Segment},
 };
 
 mod buffers;
 mod moving;
 mod promises;
+mod pushes;
 
 pub use self::moving::Readable;
 
@@ -77,6 +79,8 @@ pub struct Outbox {
     /// Buffers come from [`BufferPool`] and go back there, whatever their size.
     is_pooled: bool,
     emptied: Option<Box<ScratchPipe>>,
+    /// Pushes of other threads, once the protocol takes some.
+    source: Option<Source>,
 }
 
 impl Outbox {

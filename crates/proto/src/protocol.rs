@@ -86,6 +86,12 @@ pub trait Protocol: Send + Sync + 'static {
     /// ([`Protocol::on_end`]). A turn is a hint: there may be nothing to do.
     const STREAMS: bool = false;
 
+    /// True for a protocol with output that no request asked for, which any thread pushes: see [`crate::Pusher`]. For
+    /// others that costs nothing; of this one's connections those alone pay that take pushes
+    /// ([`Outbox::take_pushes_of`]). Input is offered only when everything pushed before it is in the outbox.
+    /// Not for a protocol that leaves a reply unfinished between two turns: a push would come into the middle of it.
+    const PUSHES: bool = false;
+
     fn open(&self, peer: Peer<'_>, now: Now) -> Self::Conn;
 
     /// Returns true if replies of this connection may overtake a promise at the end of its queue
@@ -146,7 +152,8 @@ pub trait Protocol: Send + Sync + 'static {
     /// Returns the time to call [`Protocol::on_deadline`]; called only while no output is pending, since a peer that
     /// still takes bytes is not idle, and one that takes none is cut off by the session.
     ///
-    /// `quiet_since` is the last time a byte moved in either direction.
+    /// `quiet_since` is the last time a byte moved in either direction. Whether a connection that takes pushes may be idle
+    /// for ever is the protocol's to say.
     fn deadline(&self, conn: &Self::Conn, quiet_since: Instant) -> Option<Instant> {
         let _ = (conn, quiet_since);
         None

@@ -3,6 +3,7 @@
 //! All back-pressure, limit, half-close and deadline policy is here, so that it is the same on every driver.
 
 mod greeting;
+mod pushes;
 mod time;
 
 use std::{
@@ -56,8 +57,8 @@ pub struct Session<P: Protocol> {
     is_end_told: bool,
     /// The server drains.
     is_draining: bool,
-    /// The protocol goes on meanwhile, and has not had its turn yet.
-    owes_drain_turn: bool,
+    /// The protocol has not had a turn yet that something beside output calls for: a drain that it goes on in, or a push.
+    owes_turn: bool,
     quiet_since: Instant,
     /// The last time that input arrived.
     heard_at: Instant,
@@ -83,7 +84,7 @@ impl<P: Protocol> Session<P> {
             is_ended: false,
             is_end_told: false,
             is_draining: false,
-            owes_drain_turn: false,
+            owes_turn: false,
             quiet_since: now.instant,
             heard_at: now.instant,
             retire_at: limits.age_max.and_then(|age| now.instant.checked_add(age)),
@@ -120,7 +121,7 @@ impl<P: Protocol> Session<P> {
     #[inline]
     pub fn is_done(&self) -> bool {
         match self.phase {
-            Phase::Open => self.outbox.is_broken() || self.is_ended && self.outbox.is_idle() && !self.owes_end(),
+            Phase::Open => self.outbox.is_broken() || self.is_ended && self.is_all_sent(),
             Phase::Closing(mode) => self.outbox.is_idle() && (self.is_ended || mode == CloseMode::Close),
             Phase::Greeting | Phase::Lingering { .. } => self.is_ended,
             Phase::Aborted => true,
@@ -135,7 +136,7 @@ impl<P: Protocol> Session<P> {
 
     /// True if the output ends before its end: the peer must not take what it has for the whole.
     pub fn is_cut_off(&mut self) -> bool {
-        self.is_aborted() && !self.outbox.is_idle()
+        self.is_aborted() && (!self.outbox.is_idle() || self.outbox.has_dropped_pushes())
     }
 
     /// True if the output has been sent and it matters whether the peer has it: a driver that can tell calls
@@ -185,7 +186,7 @@ impl<P: Protocol> Session<P> {
     pub fn drain_streams(&mut self, protocol: &P) -> bool {
         let is_open = self.phase == Phase::Open && !self.is_ended;
         let goes_on = P::STREAMS && is_open && protocol.on_drain(&mut self.conn);
-        self.owes_drain_turn |= goes_on;
+        self.owes_turn |= goes_on;
         goes_on
     }
 
@@ -195,7 +196,7 @@ impl<P: Protocol> Session<P> {
         if !mem::replace(&mut self.is_retiring, true) {
             // However long it has been quiet, a request may be on its way.
             self.quiet_since = now.instant;
-            self.owes_drain_turn |= P::STREAMS && self.phase == Phase::Open && !self.is_ended;
+            self.owes_turn |= P::STREAMS && self.phase == Phase::Open && !self.is_ended;
             protocol.retire(&mut self.conn);
         }
     }
@@ -251,6 +252,7 @@ impl<P: Protocol> Session<P> {
             return self.resume(protocol, now);
         }
         self.hear(now);
+        self.collect_pushes();
         let step = match self.can_take_input() {
             true => protocol.on_input(&mut self.conn, data, now, &mut self.outbox),
             false if self.is_greeting() => {
@@ -267,7 +269,7 @@ impl<P: Protocol> Session<P> {
     #[inline]
     pub fn wants_turn(&self, protocol: &P, flushed: bool) -> bool {
         flushed && (self.has_input() || self.is_streaming(protocol) && self.can_take_input())
-            || (self.owes_end() || self.owes_drain_turn) && self.can_take_input()
+            || (self.owes_end() || self.owes_turn) && self.can_take_input()
     }
 
     /// Offers held input again: after new input, or after a flush made room. A protocol with [`Protocol::STREAMS`] has
@@ -285,7 +287,7 @@ impl<P: Protocol> Session<P> {
 
     fn resume_stream(&mut self, protocol: &P, now: Now) {
         if self.has_input() || self.is_streaming(protocol) {
-            self.owes_drain_turn = false;
+            self.owes_turn = false;
             self.offer_held(protocol, now);
         }
         if self.owes_end() && self.can_take_input() {
@@ -297,6 +299,7 @@ impl<P: Protocol> Session<P> {
 
     #[inline]
     fn offer_held(&mut self, protocol: &P, now: Now) {
+        self.collect_pushes();
         let step = match self.can_take_input() {
             true => protocol.on_input(&mut self.conn, self.inbox.filled(), now, &mut self.outbox),
             false if self.is_greeting() => return self.greet(protocol, now),
@@ -308,6 +311,7 @@ impl<P: Protocol> Session<P> {
     /// Returns this session's share of a batch: held input and `lent` bytes behind it. [`Session::finish`] follows.
     pub(crate) fn batch_entry<'a>(&'a mut self, lent: &'a [u8], now: Now) -> Option<BatchEntry<'a, P::Conn>> {
         self.hear(now);
+        self.collect_pushes();
         let accepts = self.can_take_input();
         let input = match self.inbox.is_empty() {
             true => lent,
@@ -406,6 +410,8 @@ impl<P: Protocol> Session<P> {
     }
 }
 
+#[cfg(test)]
+mod push_tests;
 #[cfg(test)]
 mod stall_tests;
 #[cfg(test)]

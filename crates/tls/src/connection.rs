@@ -124,6 +124,9 @@ impl<P: Protocol> Connection<P> {
         if self.phase == Phase::Over {
             step.consumed = input.len();
         }
+        if P::PUSHES {
+            out.follow_pushes(self.inner.outbox());
+        }
         self.queued = out.held_bytes();
         step
     }

@@ -53,6 +53,7 @@ impl<P: Protocol> Protocol for Tls<P> {
 
     const STREAMS: bool = true;
     const OBSERVES_OUTPUT: bool = P::OBSERVES_OUTPUT;
+    const PUSHES: bool = P::PUSHES;
 
     fn open(&self, peer: Peer<'_>, now: Now) -> Connection<P> {
         let handshake_until = now.instant + self.handshake_max;

@@ -40,6 +40,7 @@ impl<P: Protocol> Protocol for PlainAndTls<P> {
     const BATCH: usize = P::BATCH;
     const STREAMS: bool = true;
     const OBSERVES_OUTPUT: bool = P::OBSERVES_OUTPUT;
+    const PUSHES: bool = P::PUSHES;
 
     fn open(&self, peer: Peer<'_>, now: Now) -> EitherConnection<P> {
         if peer.front_end < self.plain {

@@ -46,13 +46,15 @@ impl<P: Protocol> Connection<P> {
         }
         loop {
             let mut flushed = false;
+            let has_pushes = self.inner.collect_pushes();
             while !out.is_full() && !self.inner.is_aborted() && self.send_front(layer, out)? == Sent::Some {
                 flushed = true;
             }
-            if !self.inner.wants_turn(&layer.inner, flushed) {
+            if self.inner.wants_turn(&layer.inner, flushed) {
+                self.inner.resume(&layer.inner, now);
+            } else if !has_pushes {
                 return Ok(());
             }
-            self.inner.resume(&layer.inner, now);
         }
     }
 

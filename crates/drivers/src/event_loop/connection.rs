@@ -130,7 +130,7 @@ impl<P: Protocol> Slot<P> {
                 }
             } else if cx.is_draining && !session.is_draining() {
                 session.drain(cx.protocol);
-            } else {
+            } else if !session.take_pushes(|| waker_of(&mut self.waker, &cx.mailbox, key)) {
                 return Ok(Action::Wait);
             }
         }

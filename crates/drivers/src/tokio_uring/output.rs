@@ -26,6 +26,7 @@ const INTERRUPTIONS_MAX: u32 = 8;
 impl<P: Protocol> ConnectionState<'_, P> {
     /// Sends all there is, waiting for promises; returns early only when the session is done.
     pub(super) async fn flush(&mut self, stream: &TcpStream) -> io::Result<()> {
+        self.session.take_pushes_so_far();
         while !self.session.is_aborted() {
             match self.session.outbox().take() {
                 Taken::Segment(segment) => {

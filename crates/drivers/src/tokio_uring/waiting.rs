@@ -80,6 +80,9 @@ impl<P: Protocol> ConnectionState<'_, P> {
         {
             return Poll::Ready(());
         }
+        if self.session.take_pushes(|| cx.waker()) {
+            return Poll::Ready(());
+        }
         let deadline = self.session.deadline(self.protocol);
         Pin::new(&mut self.timer).poll(deadline, cx)
     }

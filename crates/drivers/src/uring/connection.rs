@@ -115,6 +115,8 @@ impl<P: Protocol> Slot<P> {
 
     /// Starts what can be started; false when the connection is at its end.
     pub(super) fn move_bytes(&mut self, key: usize, cx: &mut LoopContext<'_, P>) -> bool {
+        // Even while something is in flight: the connection may have to be cut off.
+        self.take_pushes(key, cx);
         // A broken connection is the peer's affair; nothing to report.
         self.is_broken |= self.write(key, cx).is_err();
         while self.stops_reading() && self.receive == Receive::Off && !self.is_broken && self.session_mut().wants_read()
@@ -154,6 +156,11 @@ impl<P: Protocol> Slot<P> {
         !self.is_busy && self.receive == Receive::Off
     }
 
+    fn take_pushes(&mut self, key: usize, cx: &LoopContext<'_, P>) {
+        let Self { session: Some(session), waker, .. } = self else { return };
+        session.take_pushes(|| &*waker.get_or_insert_with(|| cx.mailbox.waker(Key(key))));
+    }
+
     /// One operation of the ring, or plain writes until the socket is full.
     fn write(&mut self, key: usize, cx: &mut LoopContext<'_, P>) -> io::Result<()> {
         let Self { socket, session: Some(session), is_busy, is_broken: false, waker, .. } = self else { return Ok(()) };
@@ -165,7 +172,10 @@ impl<P: Protocol> Slot<P> {
                 }
                 session.resume(cx.protocol, cx.now);
                 if session.outbox().is_empty() {
-                    return Ok(());
+                    if !session.take_pushes(|| &*waker.get_or_insert_with(|| cx.mailbox.waker(Key(key)))) {
+                        return Ok(());
+                    }
+                    continue;
                 }
             }
             if !is_sent_by_ring(session.outbox(), cx.ring.registered()) {

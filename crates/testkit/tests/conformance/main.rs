@@ -9,6 +9,7 @@ mod deferred;
 mod lifecycle;
 mod pipelining;
 mod pipes;
+mod pushes;
 mod registered;
 mod sent;
 mod service;

@@ -13,7 +13,10 @@ use testkit::{
     tls::{Certificates, SupportedProtocolVersion, TLS12, TLS13, TlsClient},
 };
 
-use crate::case::{Case, PLAIN, Setup};
+use crate::{
+    case::{Case, PLAIN, Setup},
+    pushes::lines,
+};
 
 const LEN: usize = 8 << 20;
 const WITH_CONTENT: Setup = Setup { content_bytes: LEN, ..PLAIN };
@@ -209,6 +212,29 @@ fn openssl_is_answered_and_its_renegotiation_refused() {
         let finished = client.wait_with_output()?;
         let errors = String::from_utf8_lossy(&finished.stderr);
         ensure!(errors.contains("no renegotiation"), "{errors}");
+        Ok(())
+    });
+}
+
+/// Everything that is pushed goes through the layer, in order, and so does the end of a client that does not read.
+#[test]
+fn pushes_and_their_limit_hold_over_tls() {
+    let setup = Setup { args: &["--stall-timeout", "10min"], ..PLAIN };
+    setup.check_tls(|secured, _| {
+        let (mut client, mut idle) = (secured.connect(&TLS13)?, secured.connect(&TLS13)?);
+        for (client, line) in [(&mut client, "subscribe 67108864\n"), (&mut idle, "subscribe 1000000\n")] {
+            client.send(line.as_bytes())?;
+            client.expect(line.as_bytes())?;
+        }
+        let mut publisher = secured.server.connect()?;
+        let pushed = lines(200, 50_000);
+        publisher.send(b"publish 200 50000\n")?;
+        client.expect(&pushed)?;
+        let said = publisher.read_line()?;
+        client.send(b"after\n")?;
+        client.expect(b"after\n")?;
+        let (got, _) = idle.read_until_disconnect();
+        ensure!(got.len() < pushed.len() && pushed.starts_with(&got), "{} bytes; {said}", got.len());
         Ok(())
     });
 }

@@ -5,6 +5,7 @@
 mod bodies;
 mod delayed;
 mod protocol;
+mod pushed;
 mod streamed;
 
 use std::{

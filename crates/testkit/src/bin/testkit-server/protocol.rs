@@ -17,6 +17,8 @@
 //! | `unsent` | bytes of output that the protocol has queued and not been told to be sent: of this connection and of all |
 //! | `stream N` | the line and N bytes, 4096 of each letter in turn, made as there is room for them (`--streams`) |
 //! | `farewell` | empty; at the end of the input, `farewell` (`--streams`) |
+//! | `subscribe N` | the line; what is published from then on is pushed, at most N bytes that are not taken |
+//! | `publish COUNT LEN` | `published TAKEN`, once a thread has pushed COUNT lines of LEN bytes to all who subscribe |
 //! | `stop` | `stop`, and the server drains |
 //! | `close` | `close`, then the connection is closed |
 //! | `linger` | `linger`, then the connection is closed with a lingering close |
@@ -39,6 +41,7 @@ use service::{Host, Statistics, Stop, Timeouts};
 use crate::{
     bodies::{Bodies, BodyKind},
     delayed::DelayedReplies,
+    pushed::Subscribers,
     streamed::Streamed,
 };
 
@@ -53,6 +56,7 @@ pub(crate) struct LineProtocol<const BATCH: usize, const STREAMS: bool> {
     stop: Stop,
     delayed: DelayedReplies,
     largest_batch: AtomicUsize,
+    subscribers: Subscribers,
     /// Sum of [`Conn::unsent`].
     unsent: AtomicU64,
 }
@@ -67,6 +71,8 @@ pub(crate) struct Conn {
     /// No more lines are read before it is complete.
     streamed: Streamed,
     has_farewell: bool,
+    /// It waits for pushes, for as long as it takes.
+    is_subscriber: bool,
     front_end: usize,
     receive_bytes: usize,
     send_bytes: usize,
@@ -88,6 +94,8 @@ enum Request<'a> {
     Counts,
     Unsent,
     Stream(usize),
+    Subscribe(usize),
+    Publish { count: usize, len: usize },
     Farewell,
     Stop,
     Close(Flow),
@@ -115,6 +123,8 @@ impl<'a> Request<'a> {
             ("unsent", None, None) => Self::Unsent,
             ("farewell", None, None) => Self::Farewell,
             ("stream", Some(len), None) => Self::Stream(len.parse().ok()?),
+            ("subscribe", Some(bytes_max), None) => Self::Subscribe(bytes_max.parse().ok()?),
+            ("publish", Some(count), Some(len)) => Self::Publish { count: count.parse().ok()?, len: len.parse().ok()? },
             ("stop", None, None) => Self::Stop,
             ("fallbacks", None, None) => Self::Fallbacks,
             (id, None, None) if !id.is_empty() => Self::Id,
@@ -146,6 +156,7 @@ impl<const BATCH: usize, const STREAMS: bool> LineProtocol<BATCH, STREAMS> {
             stop: host.stop(),
             delayed: DelayedReplies::start().context("cannot start a thread")?,
             largest_batch: AtomicUsize::new(0),
+            subscribers: Subscribers::default(),
             unsent: AtomicU64::new(0),
         })
     }
@@ -179,6 +190,17 @@ impl<const BATCH: usize, const STREAMS: bool> LineProtocol<BATCH, STREAMS> {
                 conn.streamed.proceed(out);
             }
             Some(Request::Farewell) if STREAMS => conn.has_farewell = true,
+            Some(Request::Subscribe(bytes_max)) if !STREAMS => {
+                whole_line(out);
+                self.subscribers.add(bytes_max, out);
+                conn.is_subscriber = true;
+            }
+            Some(Request::Publish { count, len }) if !STREAMS => {
+                let promise = out.defer();
+                if self.subscribers.publish(count, len, promise).is_err() {
+                    return Flow::Abort;
+                }
+            }
             Some(Request::Stop) => {
                 whole_line(out);
                 self.stop.drain("stop");
@@ -193,7 +215,7 @@ impl<const BATCH: usize, const STREAMS: bool> LineProtocol<BATCH, STREAMS> {
                     return Flow::Abort;
                 }
             }
-            Some(Request::Stream(_) | Request::Farewell) | None => {
+            Some(Request::Stream(_) | Request::Farewell | Request::Subscribe(_) | Request::Publish { .. }) | None => {
                 out.inline().extend_from_slice(b"? ");
                 whole_line(out);
                 return Flow::Linger;
@@ -232,6 +254,7 @@ impl<const BATCH: usize, const STREAMS: bool> Protocol for LineProtocol<BATCH, S
     const BATCH: usize = BATCH;
     const OBSERVES_OUTPUT: bool = true;
     const STREAMS: bool = STREAMS;
+    const PUSHES: bool = !STREAMS;
 
     fn open(&self, peer: Peer<'_>, _: Now) -> Conn {
         Conn {
@@ -239,6 +262,7 @@ impl<const BATCH: usize, const STREAMS: bool> Protocol for LineProtocol<BATCH, S
             is_holding: false,
             streamed: Streamed::default(),
             has_farewell: false,
+            is_subscriber: false,
             front_end: peer.front_end,
             peer: peer.address(),
             receive_bytes: sockopt::socket_recv_buffer_size(peer).unwrap_or(0),
@@ -285,7 +309,11 @@ impl<const BATCH: usize, const STREAMS: bool> Protocol for LineProtocol<BATCH, S
     }
 
     fn deadline(&self, conn: &Conn, quiet_since: Instant) -> Option<Instant> {
-        Some(conn.partial_since.map_or(quiet_since + self.timeouts.idle, |since| since + self.timeouts.request))
+        match conn.partial_since {
+            Some(since) => Some(since + self.timeouts.request),
+            None if conn.is_subscriber => None,
+            None => Some(quiet_since + self.timeouts.idle),
+        }
     }
 
     /// Closes an idle connection without a word; tells a peer that does not finish its line.
