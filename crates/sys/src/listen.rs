@@ -254,7 +254,9 @@ impl Listener {
             Address::Tcp(address) if SockRef::from(&self.socket).reuse_port()? => {
                 Self::from_tcp(bind_tcp(*address, Sharing::AmongThreads, options)?, options)
             }
-            _ => Ok(Self { socket: Arc::clone(&self.socket), address: self.address.clone(), options, file: None }),
+            Address::Tcp(_) | Address::Unix(_) => {
+                Ok(Self { socket: Arc::clone(&self.socket), address: self.address.clone(), options, file: None })
+            }
         }
     }
 

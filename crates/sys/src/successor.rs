@@ -86,6 +86,7 @@ impl Inherited {
 }
 
 /// Takes a descriptor that was open when the process was started. Programs that it starts do not get it.
+#[expect(clippy::disallowed_methods, reason = "a number is all that the environment says")]
 fn inherit(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the borrow lasts for this call alone, which fails for a descriptor that is not open.
     rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC)?;
