@@ -80,6 +80,10 @@ pub struct KvArgs {
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = script_memory)]
     pub script_memory: ByteSize,
 
+    /// Limit of the messages that are held for a subscriber that does not read: beyond it the connection is closed
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = memory)]
+    pub max_pushed: ByteSize,
+
     /// Write a JSON object for each request of sampled connections to this file, or - for standard error; SIGUSR1 has the
     /// file opened anew
     #[arg(long, value_name = "FILE")]

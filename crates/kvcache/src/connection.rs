@@ -176,7 +176,11 @@ impl<S: Store + 'static> Conn<S> {
                 self.refresh(state);
                 return self.answer(state, input, keys, now, out);
             }
-            Dialect::Resp(parser) => resp::handle_request(state, parser, client, input, keys, now, out),
+            Dialect::Resp(parser) => {
+                let step = resp::handle_request(state, parser, client, input, keys, now, out);
+                client.take_pushes(out);
+                step
+            }
             Dialect::Us(us) => us.handle_request(state, client, input, keys, out),
             Dialect::Memcached(parser) => memcached::handle_request(state, parser, client, input, keys, out),
         };

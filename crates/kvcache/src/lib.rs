@@ -5,7 +5,8 @@
 //!
 //! The layers, from the bottom to the top; none imports from one above it:
 //!
-//! - `command_table`, `codec`, `value`, `reply`: the commands without their handlers, the encoding of values, replies;
+//! - `command_table`, `codec`, `glob`, `value`, `reply`: the commands without their handlers, the encoding of values,
+//!   patterns, replies;
 //! - `state`: keys, clients, settings and figures;
 //! - `commands`: the handlers of RESP's commands, and the dispatcher above them;
 //! - `protocol`: RESP, the 0x1F text protocol and memcached, each from a request to its reply;
@@ -20,6 +21,7 @@ mod command_table;
 mod commands;
 mod connection;
 mod events;
+mod glob;
 mod maintenance;
 mod memory_size;
 mod metrics;

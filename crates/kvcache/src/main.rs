@@ -151,6 +151,7 @@ impl WithStore for Serve<'_> {
                 memory_max: usize::try_from(kv.script_memory.as_u64()).unwrap_or(usize::MAX),
                 time_limit: *kv.script_time_limit,
             },
+            pushed_bytes_max: usize::try_from(kv.max_pushed.as_u64()).unwrap_or(usize::MAX),
         };
         let space = Space::<S>::new(kv.space(host.threads(), sharing));
         warn_of_small_memory(&space, kv);

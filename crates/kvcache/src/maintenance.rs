@@ -60,6 +60,7 @@ fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates) {
     let pause = &state.clients.pause;
     let Some(pin) = pause.keep_scripts_out() else { return };
     state.space.finish_unwatches();
+    state.tracking.rest(&state.space);
     state.gauges.memory_peak.fetch_max(state.space.bytes() as u64, Relaxed);
     drop(pin);
     let now = Moment { unix_ms: unix_ms() };

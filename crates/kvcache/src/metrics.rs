@@ -1,6 +1,9 @@
 //! The server's figures as Prometheus metrics.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -15,7 +18,7 @@ use crate::{
     codec::DecodeError,
     command_table::CommandName,
     server::KvServer,
-    state::{BUCKETS, CommandReading, ServerState, upper_ns},
+    state::{BUCKETS, ChannelKind, CommandReading, ServerState, upper_ns},
 };
 
 /// Collector of the figures of a [`KvServer`].
@@ -78,6 +81,18 @@ impl<S: Store + 'static> Collector for Metrics<S> {
         gauge(encoder, "memory_bytes", "Memory used by entries and tables, in bytes", signed(bytes))?;
         let limit = state.settings.memory_max().unwrap_or(0);
         gauge(encoder, "memory_limit_bytes", "Limit of the memory for entries, in bytes; 0: no limit", signed(limit))?;
+        let channels = &state.channels;
+        let subscribed: usize = ChannelKind::ALL.map(|kind| channels.len(kind)).into_iter().sum();
+        gauge(encoder, "subscribed_channels", "Channels and patterns that have subscribers", signed(subscribed))?;
+        total(
+            encoder,
+            "messages_delivered",
+            "Messages to subscribers, one for each",
+            channels.delivered.load(Relaxed),
+        )?;
+        let tracking = state.tracking.figures();
+        gauge(encoder, "tracking_clients", "Connections that have CLIENT TRACKING on", signed(tracking.clients))?;
+        gauge(encoder, "tracked_keys", "Keys that such clients have read", signed(tracking.keys))?;
         gauge(encoder, "waiting_connections", "Connections held by CLIENT PAUSE", signed(state.clients.pause.waiting()))
     }
 }

@@ -44,6 +44,8 @@ pub struct KvOptions {
     /// Protocol of each listening address, by its number; at any other it is detected.
     pub front_ends: Vec<FrontEnd>,
     pub scripts: ScriptOptions,
+    /// Bytes of messages that are held for a client that does not read.
+    pub pushed_bytes_max: usize,
 }
 
 /// Limits of scripts.
@@ -90,10 +92,21 @@ impl<S: Store + 'static> KvServer<S> {
             clock,
             front_ends,
             scripts,
+            pushed_bytes_max,
         } = options;
         let scripts = Scripts::new(scripts.memory_max, scripts.time_limit);
         let snapshots = SnapshotStore::new(snapshot);
-        let state = ServerStateOptions { space, password, memory_max, idle_timeout, limits, info, snapshots, scripts };
+        let state = ServerStateOptions {
+            space,
+            password,
+            memory_max,
+            idle_timeout,
+            limits,
+            info,
+            snapshots,
+            scripts,
+            pushed_bytes_max,
+        };
         Self {
             state: Arc::new(ServerState::new(state)),
             maintenance: Mutex::new(None),
@@ -190,6 +203,9 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
     /// For [`Events`].
     const OBSERVES_OUTPUT: bool = true;
 
+    /// Messages of channels, and invalidations.
+    const PUSHES: bool = true;
+
     fn open(&self, peer: Peer<'_>, now: Now) -> Conn<S> {
         let is_authenticated = self.state.settings.password().is_none();
         let front_end = self.front_ends.get(peer.front_end).copied().unwrap_or_default();
@@ -223,6 +239,8 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
         // A timeout too long to be added never ends.
         match conn.started() {
             Some(started) => started.checked_add(self.request_timeout),
+            // It waits for messages.
+            None if conn.client.is_subscribed() => None,
             None => quiet_since.checked_add(self.state.settings.idle_timeout()?),
         }
     }

@@ -59,8 +59,8 @@ pub(crate) struct Window<'s, 'i, S: Store + 'static> {
     us: [u64; 3],
     /// Requests of memcached clients; made for the first of them.
     memcached: Option<Box<Pipeline<'i>>>,
-    /// True if CLIENT PAUSE makes commands wait: then none takes the fast path.
-    is_paused: bool,
+    /// True if CLIENT PAUSE makes commands wait, or changes of keys are published: then none takes the fast path.
+    is_slow: bool,
     /// Length from which on values are encoded before they are stored.
     encode_min: usize,
 }
@@ -81,7 +81,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             sets: 0,
             us: [0; 3],
             memcached: None,
-            is_paused: state.clients.are_paused(),
+            is_slow: state.clients.are_paused() || state.notifications.is_on(),
             encode_min: state.space.codec().threshold(),
         }
     }
@@ -101,7 +101,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         let (mut step, mut last) = (Step::open(0), None);
         while step.flow == Flow::Open && step.consumed < input.len() && !batch[at].out.is_full() {
             let rest = &input[step.consumed..];
-            let is_plain = batch[at].conn.is_plain && !self.is_paused;
+            let is_plain = batch[at].conn.is_plain && !self.is_slow;
             if is_plain
                 && (step.consumed > 0 || !batch[at].conn.is_mid_request())
                 && let Some(FastPath { key, operation, len }) = self.fast_path(batch[at].conn, rest)

@@ -2,12 +2,16 @@
 
 mod collection;
 mod deadlines;
+mod observer;
 mod reclaim;
 mod watch;
 
 use std::sync::Arc;
 
-pub use self::collection::{EntryCopy, is_portable};
+pub use self::{
+    collection::{EntryCopy, is_portable},
+    observer::{Cause, Observer},
+};
 use self::{deadlines::Deadlines, watch::Watched};
 use crate::{
     Attributes, EntryView, Policy, PolicyKind, Store, StoreOptions,
@@ -259,7 +263,7 @@ impl<S: Store> Cache<S> {
             self.free_object(location);
         }
         self.write_entry(location, hash, key, value, attributes, now);
-        self.note_change(hash);
+        self.note_change(hash, key);
     }
 
     #[inline(always)]
@@ -306,12 +310,12 @@ impl<S: Store> Cache<S> {
     pub fn set_expiry(&mut self, hash: u64, key: &[u8], expires_at: u64, now: Moment) -> Result<bool, OutOfMemory> {
         let Some(location) = self.find(hash, key, now) else { return Ok(false) };
         if self.store.view(location).attributes.expires_at == expires_at {
-            self.note_change(hash); // It counts as a change, even if only to what it was.
+            self.note_change(hash, key); // It counts as a change, even if only to what it was.
             return Ok(true);
         }
         if self.store.set_expiry(location, expires_at) {
             self.touch_location(location, now);
-            self.note_change(hash);
+            self.note_change(hash, key);
             return Ok(true);
         }
         let view = self.store.view(location);
@@ -321,7 +325,7 @@ impl<S: Store> Cache<S> {
         if is_object {
             // Making room might evict the object. Its entry grows by a few bytes.
             self.write_entry(Some(location), hash, key, &value, attributes, now);
-            self.note_change(hash);
+            self.note_change(hash, key);
             return Ok(true);
         }
         let size = Size { key_len: key.len(), value_len: value.len(), attributes };
@@ -346,7 +350,7 @@ impl<S: Store> Cache<S> {
     pub fn remove(&mut self, hash: u64, key: &[u8], now: Moment) -> bool {
         let Some(location) = self.find(hash, key, now) else { return false };
         self.remove_entry(hash, location);
-        self.note_change(hash);
+        self.note_change(hash, key);
         true
     }
 

@@ -25,7 +25,7 @@ use std::{
 };
 
 use bytes::Bytes;
-pub use cache::{Cache, CacheCounts, EntryCopy, Moment, OutOfMemory, is_portable};
+pub use cache::{Cache, CacheCounts, Cause, EntryCopy, Moment, Observer, OutOfMemory, is_portable};
 pub use hash::KeyHasher;
 pub use packed::{PackedScout, PackedStore};
 pub use policy::{Policy, PolicyKind, SAMPLE_SIZE};

@@ -60,6 +60,7 @@ flags! {
     READONLY = 1, "readonly";
     DENYOOM = 2, "denyoom";
     ADMIN = 3, "admin";
+    PUBSUB = 16, "pubsub";
     NOSCRIPT = 4, "noscript";
     LOADING = 5, "loading";
     STALE = 6, "stale";

@@ -378,6 +378,36 @@ macro_rules! with_command_rows {
             "acl|users" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "6.0.0" => acl::users;
             /// Returns the user of the connection.
             "acl|whoami" (2) [NOSCRIPT LOADING STALE] NO_KEYS, "server" "6.0.0" => acl::whoami;
+            /// Subscribes to channels.
+            "subscribe" (-2) [PUBSUB NOSCRIPT LOADING STALE] NO_KEYS, "pubsub" "2.0.0" => pubsub::subscribe;
+            /// Ends subscriptions to channels.
+            "unsubscribe" (-1) [PUBSUB NOSCRIPT LOADING STALE] NO_KEYS, "pubsub" "2.0.0" => pubsub::unsubscribe;
+            /// Subscribes to all channels that match patterns.
+            "psubscribe" (-2) [PUBSUB NOSCRIPT LOADING STALE] NO_KEYS, "pubsub" "2.0.0" => pubsub::psubscribe;
+            /// Ends subscriptions to patterns.
+            "punsubscribe" (-1) [PUBSUB NOSCRIPT LOADING STALE] NO_KEYS, "pubsub" "2.0.0" => pubsub::punsubscribe;
+            /// Subscribes to sharded channels.
+            "ssubscribe" (-2) [PUBSUB NOSCRIPT LOADING STALE] ALL_KEYS, "pubsub" "7.0.0" => pubsub::ssubscribe;
+            /// Ends subscriptions to sharded channels.
+            "sunsubscribe" (-1) [PUBSUB NOSCRIPT LOADING STALE] ALL_KEYS, "pubsub" "7.0.0" => pubsub::sunsubscribe;
+            /// Sends a message to the subscribers of a channel.
+            "publish" (3) [PUBSUB LOADING STALE FAST] NO_KEYS, "pubsub" "2.0.0" => pubsub::publish;
+            /// Sends a message to the subscribers of a sharded channel.
+            "spublish" (3) [PUBSUB LOADING STALE FAST] ONE_KEY, "pubsub" "7.0.0" => pubsub::spublish;
+            /// Commands about subscriptions.
+            "pubsub" (-2) [CONTAINER] NO_KEYS, "pubsub" "2.8.0" => help::container;
+            /// Lists the channels that have subscribers.
+            "pubsub|channels" (-2) [PUBSUB LOADING STALE] NO_KEYS, "pubsub" "2.8.0" => pubsub::channels;
+            /// Lists the subcommands.
+            "pubsub|help" (2) [LOADING STALE] NO_KEYS, "pubsub" "6.2.0" => help::help;
+            /// Returns the number of patterns that have subscribers.
+            "pubsub|numpat" (2) [PUBSUB LOADING STALE] NO_KEYS, "pubsub" "2.8.0" => pubsub::numpat;
+            /// Returns the numbers of subscribers of channels.
+            "pubsub|numsub" (-2) [PUBSUB LOADING STALE] NO_KEYS, "pubsub" "2.8.0" => pubsub::numsub;
+            /// Lists the sharded channels that have subscribers.
+            "pubsub|shardchannels" (-2) [PUBSUB LOADING STALE] NO_KEYS, "pubsub" "7.0.0" => pubsub::shardchannels;
+            /// Returns the numbers of subscribers of sharded channels.
+            "pubsub|shardnumsub" (-2) [PUBSUB LOADING STALE] NO_KEYS, "pubsub" "7.0.0" => pubsub::shardnumsub;
             /// Commands for clients that require a cluster; see --cluster.
             "cluster" (-2) [CONTAINER] NO_KEYS, "cluster" "3.0.0" => help::container;
             /// Returns the number of keys in a slot.

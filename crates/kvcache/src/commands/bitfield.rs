@@ -7,7 +7,10 @@ use super::{
     call::{Call, parse_integer},
     ranges::without_version,
 };
-use crate::reply::{Outcome, Refusal};
+use crate::{
+    reply::{Outcome, Refusal},
+    state::EventClass,
+};
 
 /// Type of an integer: `i1` to `i64`, `u1` to `u63`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +96,7 @@ fn write<S: Store>(call: &mut Call<'_, '_, S>, operations: &[Operation], last_bi
         .collect();
     if is_changed {
         item.set(&value, without_version(attributes))?;
+        call.notify(EventClass::String, "setbit", call.args[1]);
     }
     call.reply.array(answers.len());
     for answer in answers {

@@ -6,7 +6,10 @@ use super::{
     call::{Call, parse_integer},
     ranges::{clamp, without_version},
 };
-use crate::reply::{Outcome, Refusal};
+use crate::{
+    reply::{Outcome, Refusal},
+    state::EventClass,
+};
 
 pub(super) fn getbit<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let offset = call.bit_offset(2, None)?;
@@ -33,6 +36,7 @@ pub(super) fn setbit<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         let mask = 0x80 >> (offset & 7);
         value[offset >> 3] = value[offset >> 3] & !mask | if on { mask } else { 0 };
         item.set(&value, without_version(attributes))?;
+        call.notify(EventClass::String, "setbit", call.args[1]);
     }
     call.reply.integer(was_on.into());
     Ok(())
@@ -189,8 +193,12 @@ pub(super) fn bitop<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     }
     let mut target = call.keys.item(args[2]);
     match longest {
-        0 => drop(target.remove()),
-        _ => target.set(&result, Attributes::default())?,
+        0 if target.remove() => call.notify(EventClass::Generic, "del", call.args[2]),
+        0 => {}
+        _ => {
+            target.set(&result, Attributes::default())?;
+            call.notify(EventClass::String, "set", call.args[2]);
+        }
     }
     call.reply.count(longest);
     Ok(())

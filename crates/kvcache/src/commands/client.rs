@@ -12,15 +12,17 @@ use super::call::Call;
 use crate::{
     command_table::TABLE,
     reply::{Outcome, Refusal},
-    state::{Profile, ReplyMode, is_printable},
+    state::{ChannelKind, Profile, ReplyMode, is_printable},
 };
 
 mod kill;
 mod pause;
+mod tracking;
 
 pub(super) use self::{
     kill::{kill, unblock},
     pause::{pause, unpause},
+    tracking::{caching, getredir, tracking, trackinginfo},
 };
 
 pub(super) fn id<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
@@ -104,43 +106,6 @@ impl<S: Store> Call<'_, '_, S> {
     }
 }
 
-// --- tracking, which is not supported ---------------------------------------------------------
-
-pub(super) fn tracking<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    if call.switch(2)? {
-        return Err(Refusal::new("ERR CLIENT TRACKING is not supported: this server sends no invalidation messages"));
-    }
-    call.reply.ok();
-    Ok(())
-}
-
-pub(super) fn trackinginfo<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let reply = &mut call.reply;
-    reply.map(3);
-    reply.bulk(b"flags");
-    reply.set(1);
-    reply.bulk(b"off");
-    reply.bulk(b"redirect");
-    reply.integer(-1);
-    reply.bulk(b"prefixes");
-    reply.array(0);
-    Ok(())
-}
-
-pub(super) fn getredir<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.reply.integer(-1);
-    Ok(())
-}
-
-pub(super) fn caching<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    if !call.is(2, "YES") && !call.is(2, "NO") {
-        return Err(Refusal::SYNTAX);
-    }
-    Err(Refusal::new(
-        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
-    ))
-}
-
 // --- connected clients ------------------------------------------------------------------------
 
 pub(super) fn info<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
@@ -157,8 +122,8 @@ pub(super) fn list<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let wanted: Box<dyn Fn(&Profile) -> bool> = match call.args.len() {
         2 => Box::new(|_| true),
         4 if call.is(2, "TYPE") => {
-            let is_normal = kind(call.args[3])? == Kind::Normal;
-            Box::new(move |_| is_normal)
+            let kind = kind(call.args[3])?;
+            Box::new(move |profile| kind.is_of(profile))
         }
         4.. if call.is(2, "ID") => {
             let ids = (3..call.args.len()).map(|index| call.integer(index).ok().and_then(|id| u64::try_from(id).ok()));
@@ -183,15 +148,27 @@ pub(super) fn list<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Normal,
-    /// Replicas, masters and subscribers: no client is one of these.
+    Subscriber,
+    /// Replicas and masters: no client is one of these.
     Other,
+}
+
+impl Kind {
+    fn is_of(self, profile: &Profile) -> bool {
+        match self {
+            Self::Normal => !profile.is_subscribed(),
+            Self::Subscriber => profile.is_subscribed(),
+            Self::Other => false,
+        }
+    }
 }
 
 /// Parses one of Redis's types of clients.
 fn kind(name: &[u8]) -> Result<Kind, Refusal> {
     match name.to_ascii_lowercase().as_slice() {
         b"normal" => Ok(Kind::Normal),
-        b"master" | b"slave" | b"replica" | b"pubsub" => Ok(Kind::Other),
+        b"pubsub" => Ok(Kind::Subscriber),
+        b"master" | b"slave" | b"replica" => Ok(Kind::Other),
         _ => Err(Refusal::new(format!("ERR Unknown client type '{}'", String::from_utf8_lossy(name)))),
     }
 }
@@ -204,6 +181,9 @@ fn line(profile: &Profile, unix_ms: u64, command: usize) -> String {
     let queued = profile.queued.load(Relaxed);
     let mut flags = String::new();
     for (is_set, flag) in [
+        (profile.is_subscribed(), 'P'),
+        (profile.tracks(), 't'),
+        (profile.tracks_prefixes(), 'B'),
         (queued >= 0, 'x'),
         (matches!(profile.local, Some(Address::Unix(_))), 'U'),
         (profile.is_no_evict.load(Relaxed), 'e'),
@@ -218,10 +198,12 @@ fn line(profile: &Profile, unix_ms: u64, command: usize) -> String {
     let mut line = format!("id={} addr={} laddr={}", profile.id, profile.peer_text(), profile.local_text());
     // Writing to a string does not fail.
     let _ = write!(line, " fd={} name={} age={age} idle={idle} flags={flags}", profile.descriptor(), labels.name);
-    let _ = write!(line, " db={} sub=0 psub=0 ssub=0 multi={queued}", profile.database.load(Relaxed));
+    let [sub, psub, ssub] = ChannelKind::ALL.map(|kind| profile.subscriptions(kind));
+    let database = profile.database.load(Relaxed);
+    let _ = write!(line, " db={database} sub={sub} psub={psub} ssub={ssub} multi={queued}");
     line += " qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r";
     let version = profile.version.load(Relaxed);
-    let _ = write!(line, " cmd={command} user=default redir=-1 resp={version}");
+    let _ = write!(line, " cmd={command} user=default redir={} resp={version}", profile.redirect());
     let _ = writeln!(line, " lib-name={} lib-ver={}", labels.library, labels.library_version);
     line
 }

@@ -5,11 +5,11 @@ use store::Store;
 use super::{
     call::Call,
     details::{self, categories},
-    glob,
 };
 use crate::{
     command_table,
     command_table::{Command, Flags, Keys, TABLE},
+    glob,
     reply::{Outcome, Refusal, Reply},
 };
 

@@ -5,14 +5,11 @@ use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 use clap::ValueEnum;
 use store::{PolicyKind, Store};
 
-use super::{
-    call::{Call, parse_integer},
-    glob,
-};
+use super::call::{Call, parse_integer};
 use crate::{
-    memory_size,
+    glob, memory_size,
     reply::{Outcome, Refusal},
-    state::{DATABASES, ServerState},
+    state::{DATABASES, Notifications, ServerState},
 };
 
 /// Change of a setting whose value has been parsed.
@@ -106,7 +103,17 @@ pub(super) fn resetstat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 /// Returns all settings. Names and values are those of Redis. A setting of Redis that means nothing here is listed if
 /// tools look for it and one of its values tells the truth.
 fn parameters<S: Store + 'static>() -> Vec<Parameter<S>> {
-    let changing: [Parameter<S>; 9] = [
+    let changing: [Parameter<S>; 11] = [
+        Parameter {
+            name: "tracking-table-max-keys",
+            get: |state| text(state.tracking.keys_max.load(Relaxed)),
+            set: Set::Parsed(tracked_keys_max),
+        },
+        Parameter {
+            name: "notify-keyspace-events",
+            get: |state| state.notifications.letters(),
+            set: Set::Parsed(notified_events),
+        },
         script_time_limit("lua-time-limit"),
         script_time_limit("busy-reply-threshold"),
         Parameter {
@@ -153,6 +160,20 @@ fn busy_threshold<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, Str
     Ok(Box::new(move |call| call.state.scripts.set_time_limit_ms(ms)))
 }
 
+fn notified_events<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
+    let flags = Notifications::parse(value);
+    let flags = flags.ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxetdKE'.".to_owned())?;
+    Ok(Box::new(move |call| {
+        call.state.notifications.set(flags);
+        call.observe_changes();
+    }))
+}
+
+fn tracked_keys_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
+    let keys_max = usize::try_from(number(value, 0, i64::MAX)?).unwrap_or(usize::MAX);
+    Ok(Box::new(move |call| call.state.tracking.keys_max.store(keys_max, Relaxed)))
+}
+
 /// Settings of Redis that have no effect here, with its default values. Tools set them; none of them promises that data is
 /// safe, or that something is limited or reported.
 const IGNORED: [(&str, &str); 22] = [
@@ -197,7 +218,7 @@ fn keep<'a, S: Store + 'static>(name: &'static str, value: &'a [u8]) -> Result<C
 
 type Get<S> = fn(&ServerState<S>) -> String;
 
-fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 27] {
+fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 26] {
     [
         ("maxclients", |state| text(state.info.connections_max)),
         ("maxmemory-samples", |_| text(store::SAMPLE_SIZE)),
@@ -210,14 +231,15 @@ fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 27] {
         ("io-threads", |state| text(state.info.threads)),
         ("proto-max-bulk-len", |state| text(state.limits.bulk_bytes_max)),
         ("client-query-buffer-limit", |state| text(state.info.request_bytes_max)),
-        ("client-output-buffer-limit", |state| format!("normal {} 0 0", state.info.output_bytes_max)),
+        ("client-output-buffer-limit", |state| {
+            format!("normal {} 0 0 pubsub {} 0 0", state.info.output_bytes_max, state.pushed_bytes_max)
+        }),
         ("cluster-enabled", |state| text(if state.info.is_cluster { "yes" } else { "no" })),
         ("cluster-require-full-coverage", |_| text("yes")),
         ("save", |_| text("")),
         ("appendonly", |_| text("no")),
         ("appendfsync", |_| text("no")),
         ("dir", |_| std::env::current_dir().unwrap_or_default().display().to_string()),
-        ("notify-keyspace-events", |_| text("")),
         ("activedefrag", |_| text("no")),
         ("lazyfree-lazy-user-flush", |_| text("no")),
         ("latency-tracking", |_| text("yes")),

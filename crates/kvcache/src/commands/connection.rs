@@ -13,6 +13,12 @@ use crate::{
 };
 
 pub(super) fn ping<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    if call.args.len() <= 2 && call.client.version == Version::Resp2 && call.client.is_subscribed() {
+        call.reply.array(2);
+        call.reply.bulk(b"pong");
+        call.reply.bulk(call.args.get(1).copied().unwrap_or_default());
+        return Ok(());
+    }
     match call.args {
         [_] => call.reply.simple("PONG"),
         [_, message] => call.reply.bulk(message),
@@ -78,6 +84,10 @@ fn is_same(right: &[u8], given: &[u8]) -> bool {
 /// Resets the connection to its state at the start.
 pub(super) fn reset<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.end_transaction();
+    call.client.unsubscribe_all();
+    call.client.tracking = None;
+    call.client.registration.profile().set_tracking(None);
+    call.client.discard_pushes();
     let profile = call.client.registration.profile();
     profile.labels().name.clear();
     profile.is_no_evict.store(false, Relaxed);

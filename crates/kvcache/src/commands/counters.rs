@@ -7,7 +7,10 @@ use super::{
     long_double::LongDouble,
     ranges::without_version,
 };
-use crate::reply::{Outcome, Refusal};
+use crate::{
+    reply::{Outcome, Refusal},
+    state::EventClass,
+};
 
 pub(super) fn incr<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     add(call, 1)
@@ -35,6 +38,7 @@ fn add<S: Store>(call: &mut Call<'_, '_, S>, by: i64) -> Outcome {
     };
     let new = old.checked_add(by).ok_or_else(|| Refusal::new("ERR increment or decrement would overflow"))?;
     item.set(itoa::Buffer::new().format(new).as_bytes(), without_version(attributes))?;
+    call.notify(EventClass::String, "incrby", call.args[1]);
     call.reply.integer(new);
     Ok(())
 }
@@ -50,6 +54,7 @@ pub(super) fn incrbyfloat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let sum = old.add(by).ok_or_else(|| Refusal::new("ERR increment would produce NaN or Infinity"))?;
     let text = sum.to_string();
     item.set(text.as_bytes(), without_version(attributes))?;
+    call.notify(EventClass::String, "incrbyfloat", call.args[1]);
     call.reply.bulk(text.as_bytes());
     Ok(())
 }

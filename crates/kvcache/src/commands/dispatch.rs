@@ -11,13 +11,13 @@ use super::{
     acl, bitfield, bits,
     call::{Call, millis},
     client, cluster, command_info, config, connection, counters, debug, expiry, field_expiry, generic, hash_samples,
-    hashes, help, info, latency, lcs, objects, perf, persistence, ranges, scan, scripting, server, set_algebra, sets,
-    slowlog, sorted_set_algebra, sorted_set_pops, sorted_set_ranges, sorted_sets, strings, transactions,
+    hashes, help, info, latency, lcs, objects, perf, persistence, pubsub, ranges, scan, scripting, server, set_algebra,
+    sets, slowlog, sorted_set_algebra, sorted_set_pops, sorted_set_ranges, sorted_sets, strings, transactions,
 };
 use crate::{
     command_table::{self, Command, Flags, TABLE, with_command_rows},
     reply::{Outcome, Refusal, Reply},
-    state::{Client, Keyspace, LatencySample, PauseMode, ReplyMode, ServerState},
+    state::{Client, Keyspace, LatencySample, PauseMode, ReplyMode, ServerState, with_origin},
 };
 
 /// Function that answers one command.
@@ -47,6 +47,10 @@ pub(crate) fn answer<S: Store + 'static>(
 ) -> Flow {
     (keys.database, keys.is_no_touch) = (client.database, client.is_no_touch);
     let flow = match client.replies {
+        ReplyMode::On | ReplyMode::SkipNext if client.tracking.is_some() => {
+            let id = client.registration.id();
+            with_origin(id, || answer_into(state, client, keys, args, now, out))
+        }
         ReplyMode::On | ReplyMode::SkipNext => answer_into(state, client, keys, args, now, out),
         ReplyMode::Off | ReplyMode::Skip => {
             let mut dropped = Outbox::default();
@@ -87,6 +91,7 @@ fn answer_into<S: Store + 'static>(
                 call.refuse(&refusal);
             }
             call.client.publish(number);
+            call.end_caching(number);
         }
         Ok(Admission::Queue(number)) => {
             call.queue(number);
@@ -143,6 +148,13 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if self.is_kept_out() {
             return Err(Refusal::BUSY);
         }
+        if pubsub::keeps_out(self.client, command.name) {
+            return Err(Refusal::new(format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
+                 this context",
+                command.name
+            )));
+        }
         match self.client.is_in_transaction() && !transactions::is_immediate(command.name) {
             true if command.flags.has(Flags::NO_MULTI) => {
                 Err(Refusal::new("ERR Command not allowed inside a transaction"))
@@ -172,6 +184,9 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 
     /// Runs a command whose arguments have been counted, and measures it.
     pub(super) fn run(&mut self, number: usize) -> Outcome {
+        if self.client.tracking.is_some() {
+            self.remember_keys(number, self.args);
+        }
         let began = Instant::now();
         let outcome = Handlers::<S>::ALL[number](self);
         if self.is_handed_over {
@@ -242,6 +257,12 @@ fn exec<S: Store + 'static>(call: &mut Call<'_, '_, S>) -> Outcome {
         return Err(Refusal::new("ERR EXEC without MULTI"));
     }
     if !call.client.is_detached && call.client.has_queued(scripting::runs_script) {
+        if call.client.has_queued(pubsub::changes_subscriptions) {
+            call.end_transaction();
+            let why = "a transaction with scripts cannot change subscriptions";
+            return Err(Refusal::new(format!("EXECABORT Transaction discarded because of: {why}")));
+        }
+        call.remember_queued_keys();
         return scripting::hand_over(call);
     }
     call.lock_all();
@@ -263,6 +284,7 @@ fn exec<S: Store + 'static>(call: &mut Call<'_, '_, S>) -> Outcome {
     }
     let added = queue.iter().flat_map(|(_, args)| args).map(|arg| arg.len()).sum();
     call.reply.array(queue.len());
+    call.client.is_executing = true;
     call.keys.with_allowance(added, |keys| {
         for (number, args) in &queue {
             let mut inner = Call {
@@ -285,5 +307,6 @@ fn exec<S: Store + 'static>(call: &mut Call<'_, '_, S>) -> Outcome {
             }
         }
     });
+    call.client.is_executing = false;
     Ok(())
 }

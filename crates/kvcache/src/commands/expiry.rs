@@ -3,7 +3,10 @@
 use store::Store;
 
 use super::{call::Call, set_options::Unit};
-use crate::reply::{Outcome, Refusal, quote::quote};
+use crate::{
+    reply::{Outcome, Refusal, quote::quote},
+    state::EventClass,
+};
 
 /// Conditions of EXPIRE about the current expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +64,9 @@ fn expire_at<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> Ou
         },
         Some(_) | None => false,
     };
+    if done {
+        call.notify(EventClass::Generic, if is_future { "expire" } else { "del" }, call.args[1]);
+    }
     call.reply.integer(done.into());
     Ok(())
 }
@@ -138,6 +144,9 @@ pub(super) fn persist<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut item = call.keys.item(call.args[1]);
     let expires = item.attributes().is_some_and(|attributes| attributes.expires_at != 0);
     let done = expires && item.set_expiry(0)?;
+    if done {
+        call.notify(EventClass::Generic, "persist", call.args[1]);
+    }
     call.reply.integer(done.into());
     Ok(())
 }

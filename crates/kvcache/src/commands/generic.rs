@@ -5,14 +5,20 @@ use store::{Store, collections::Kind};
 use super::call::{Call, parse_integer};
 use crate::{
     reply::{Outcome, Refusal},
-    state::DATABASES,
+    state::{DATABASES, EventClass},
 };
 
 const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 
 /// DEL and UNLINK, which free the memory at once.
 pub(super) fn del<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    count_keys(call, |call, key| call.keys.item(key).remove())
+    count_keys(call, |call, key| {
+        let is_removed = call.keys.item(key).remove();
+        if is_removed {
+            call.notify(EventClass::Generic, "del", key);
+        }
+        is_removed
+    })
 }
 
 pub(super) fn exists<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
@@ -78,6 +84,8 @@ fn rename_if<S: Store>(call: &mut Call<'_, '_, S>, can_rename: impl FnOnce(bool)
     {
         call.keys.item(to).put_moved(entry);
     }
+    call.notify(EventClass::Generic, "rename_from", from);
+    call.notify(EventClass::Generic, "rename_to", to);
     Ok(true)
 }
 
@@ -99,6 +107,9 @@ pub(super) fn copy<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         return Err(Refusal::new(SAME_OBJECT));
     }
     let copied = transfer(call, database, call.args[2], replace)?;
+    if copied {
+        call.notify_in(database, EventClass::Generic, "copy_to", call.args[2]);
+    }
     call.reply.integer(copied.into());
     Ok(())
 }
@@ -111,6 +122,8 @@ pub(super) fn move_to<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let moved = transfer(call, database, call.args[1], false)?;
     if moved {
         call.item(1).remove();
+        call.notify(EventClass::Generic, "move_from", call.args[1]);
+        call.notify_in(database, EventClass::Generic, "move_to", call.args[1]);
     }
     call.reply.integer(moved.into());
     Ok(())

@@ -8,10 +8,12 @@ use wire::resp::Version;
 
 use super::{
     call::{Call, parse_integer},
-    glob,
     scan::parse_cursor,
 };
-use crate::reply::{Outcome, Refusal};
+use crate::{
+    glob,
+    reply::{Outcome, Refusal},
+};
 
 /// Default COUNT of HSCAN.
 const COUNT: i64 = 10;

@@ -121,7 +121,7 @@ impl<S: Store> Call<'_, '_, S> {
         lines.add("cluster_connections", 0);
         lines.add("maxclients", self.state.info.connections_max);
         lines.add("blocked_clients", clients.pause.waiting());
-        lines.add("tracking_clients", 0);
+        lines.add("tracking_clients", self.state.tracking.figures().clients);
     }
 
     fn info_memory(&mut self, lines: &mut Lines) {

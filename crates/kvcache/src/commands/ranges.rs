@@ -3,7 +3,10 @@
 use store::{Attributes, Store};
 
 use super::call::Call;
-use crate::reply::{Outcome, Refusal};
+use crate::{
+    reply::{Outcome, Refusal},
+    state::EventClass,
+};
 
 pub(super) fn strlen<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let len = call.item(1).get()?.map_or(0, |value| value.bytes.len());
@@ -55,6 +58,7 @@ pub(super) fn append<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         }
     };
     item.set(&joined, without_version(attributes))?;
+    call.notify(EventClass::String, "append", call.args[1]);
     call.reply.count(joined.len());
     Ok(())
 }
@@ -78,6 +82,7 @@ pub(super) fn setrange<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     value.resize(old.len().max(end), 0);
     value[offset..end].copy_from_slice(part);
     item.set(&value, without_version(attributes))?;
+    call.notify(EventClass::String, "setrange", call.args[1]);
     call.reply.count(value.len());
     Ok(())
 }

@@ -11,9 +11,9 @@ use wire::resp::reply;
 use super::{
     call::{Call, parse_integer},
     generic::type_name,
-    glob,
 };
 use crate::{
+    glob,
     reply::{Outcome, Refusal, Reply, quote::until_zero},
     state::{Keyspace, split_stored_key},
 };
@@ -274,7 +274,10 @@ pub(super) fn flushdb<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     match call.keys.has_one_database() {
         true if database == 0 => call.keys.clear(),
         true => {}
-        false => clear_database(call.keys, database),
+        false => {
+            clear_database(call.keys, database);
+            call.keys.note_cleared();
+        }
     }
     call.reply.ok();
     Ok(())

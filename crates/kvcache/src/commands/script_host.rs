@@ -73,6 +73,10 @@ impl<S: Store + 'static> ScriptHost<'_, '_, S> {
     fn prepare(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), Interrupt> {
         self.spend(CALL_WORK)?;
         let is_write = command.flags.has(Flags::WRITE);
+        // A message that has been sent cannot be taken back.
+        if command.flags.has(Flags::PUBSUB) || is_write && self.state.notifications.is_on() {
+            return Err(self.restart(Restart::Apart));
+        }
         let has_keys = command.has_keys();
         // The target of these may be in another database.
         let has_hidden_keys = matches!(command.name, "copy" | "move");

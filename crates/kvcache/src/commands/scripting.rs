@@ -7,7 +7,7 @@ use script::{Digest, Engine, Finished, Interrupt};
 use store::Store;
 
 use super::{
-    call::Call,
+    call::{Call, parse_integer},
     script_host::{Restart, ScriptHost},
 };
 use crate::{
@@ -19,6 +19,12 @@ use crate::{
 /// True if a command of this number runs a script.
 pub(super) fn runs_script(number: usize) -> bool {
     matches!(TABLE[number].name, "eval" | "evalsha" | "eval_ro" | "evalsha_ro")
+}
+
+/// Returns the keys that a call of a script names.
+pub(super) fn keys_of_script<'a>(args: &'a [&'a [u8]]) -> &'a [&'a [u8]] {
+    let count = args.get(2).and_then(|count| parse_integer(count)).and_then(|count| usize::try_from(count).ok());
+    count.and_then(|count| args.get(3..)?.get(..count)).unwrap_or_default()
 }
 
 /// True for commands that are answered while a script runs that keeps all others waiting. None of them needs a key.

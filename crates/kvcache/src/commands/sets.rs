@@ -9,8 +9,11 @@ use store::{
 };
 use wire::resp::reply;
 
-use super::{call::Call, glob, scan};
-use crate::reply::{Outcome, Refusal};
+use super::{call::Call, scan};
+use crate::{
+    glob,
+    reply::{Outcome, Refusal},
+};
 
 /// Bytes that a member takes beside its own, at most.
 const MEMBER_BYTES: usize = 64;

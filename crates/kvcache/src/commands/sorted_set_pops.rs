@@ -7,8 +7,9 @@ use store::{
 };
 use wire::resp::{Version, reply};
 
-use super::{call::Call, glob, scan, score};
+use super::{call::Call, scan, score};
 use crate::{
+    glob,
     reply::{Outcome, Refusal, Reply},
     state::Keyspace,
 };

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     reply::{Outcome, Refusal},
-    state::Keyspace,
+    state::{EventClass, Keyspace},
     value::Value,
 };
 
@@ -61,6 +61,10 @@ fn set_with<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOpt
     }
     let current = before.filter(|_| options.has_keep_ttl).map_or(0, |before| before.expires_at);
     item.set(value, Attributes { expires_at: expires_at.unwrap_or(current), ..Attributes::default() })?;
+    call.notify(EventClass::String, "set", call.args[1]);
+    if expires_at.is_some() {
+        call.notify(EventClass::Generic, "expire", call.args[1]);
+    }
     Ok(true)
 }
 
@@ -92,13 +96,20 @@ pub(super) fn getex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let is_past = matches!(expiry, Some(Expiry::At(..))) && expires_at <= call.unix_ms();
     let mut item = call.keys.item(call.args[1]);
     // The expiry is changed first, since that may fail; nothing comes between it and the value.
-    if !is_past && (expiry.is_some() || expires_at != before.expires_at) {
+    let is_changed = expiry.is_some() || expires_at != before.expires_at;
+    if !is_past && is_changed {
         item.set_expiry(expires_at)?;
     }
     let value = item.peek()?;
     call.reply.value(value);
     if is_past {
         item.remove();
+    }
+    match (is_past, expires_at) {
+        (true, _) => call.notify(EventClass::Generic, "del", call.args[1]),
+        (false, _) if !is_changed => {}
+        (false, 0) => call.notify(EventClass::Generic, "persist", call.args[1]),
+        (false, _) => call.notify(EventClass::Generic, "expire", call.args[1]),
     }
     Ok(())
 }
@@ -107,7 +118,9 @@ pub(super) fn getdel<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut item = call.keys.item(call.args[1]);
     let value = item.get()?;
     call.reply.value(value);
-    item.remove();
+    if item.remove() {
+        call.notify(EventClass::Generic, "del", call.args[1]);
+    }
     Ok(())
 }
 
@@ -153,6 +166,7 @@ fn set_pairs<S: Store>(call: &mut Call<'_, '_, S>, all_absent: bool) -> Result<b
     };
     if !has_several {
         set(call.keys)?;
+        call.notify(EventClass::String, "set", call.args[1]);
         return Ok(true);
     }
     for pair in pairs.clone() {
@@ -160,5 +174,6 @@ fn set_pairs<S: Store>(call: &mut Call<'_, '_, S>, all_absent: bool) -> Result<b
     }
     let added = call.args[1..].iter().map(|arg| arg.len()).sum();
     call.keys.with_allowance(added, set)?;
+    pairs.for_each(|pair| call.notify(EventClass::String, "set", pair[0]));
     Ok(true)
 }

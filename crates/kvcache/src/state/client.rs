@@ -8,9 +8,11 @@ use store::Store;
 use wire::resp::Version;
 
 use super::{
+    channels::{ChannelKind, Channels, Subscriber, Subscriptions},
     clients::{Clients, Registration},
     scripts::ClientChange,
     space::Space,
+    tracking::ClientTracking,
     transaction::Transaction,
 };
 
@@ -29,9 +31,16 @@ pub(crate) struct Client<S: Store> {
     pub(crate) registration: Registration,
     /// True for one that no connection has: its commands were admitted before they came here.
     pub(crate) is_detached: bool,
+    /// True while EXEC runs its commands.
+    pub(crate) is_executing: bool,
     /// State that a script or transaction on another thread leaves for this client.
     pub(crate) change: Option<Arc<Mutex<Option<ClientChange>>>>,
     transaction: Option<Box<Transaction<S>>>,
+    pub(crate) tracking: Option<Box<ClientTracking>>,
+    /// Made with the first subscription.
+    subscriptions: Option<Box<Subscriptions>>,
+    /// Handle that pushes into the connection; made when something is first to be pushed.
+    subscriber: Option<Arc<Subscriber>>,
 }
 
 /// Mode of CLIENT REPLY.
@@ -56,8 +65,12 @@ impl<S: Store> Client<S> {
             is_held: false,
             registration,
             is_detached: false,
+            is_executing: false,
             change: None,
             transaction: None,
+            tracking: None,
+            subscriptions: None,
+            subscriber: None,
         }
     }
 
@@ -80,6 +93,7 @@ impl<S: Store> Client<S> {
             && self.replies == ReplyMode::On
             && !self.is_no_touch
             && !self.is_held
+            && self.subscriber.is_none()
             && !clients.are_paused()
     }
 
@@ -87,6 +101,64 @@ impl<S: Store> Client<S> {
     pub(crate) fn hold(&mut self, clients: &Clients, out: &mut Outbox) -> bool {
         self.is_held = clients.pause.hold(out);
         self.is_held
+    }
+
+    // --- subscriptions --------------------------------------------------------------------
+
+    /// Returns the handle that pushes into the connection, of which at most `bytes_max` bytes are held for it.
+    pub(crate) fn subscriber(&mut self, bytes_max: usize) -> &Arc<Subscriber> {
+        let profile = self.registration.shared_profile();
+        self.subscriber.get_or_insert_with(|| {
+            let subscriber = Subscriber::new(profile, bytes_max);
+            profile.set_subscriber(&subscriber);
+            subscriber
+        })
+    }
+
+    /// Lets the connection take what is pushed, once anything may be.
+    #[inline]
+    pub(crate) fn take_pushes(&self, out: &mut Outbox) {
+        if let Some(subscriber) = &self.subscriber {
+            out.take_pushes_of(subscriber.pusher());
+        }
+    }
+
+    /// Moves what has been pushed so far in front of the reply that follows.
+    pub(crate) fn move_pushes(&self, out: &mut Outbox) {
+        if let Some(subscriber) = &self.subscriber {
+            subscriber.pusher().move_all(out);
+        }
+    }
+
+    /// Drops what has been pushed and is not in the outbox yet.
+    pub(crate) fn discard_pushes(&self) {
+        if let Some(subscriber) = &self.subscriber {
+            subscriber.pusher().discard();
+        }
+    }
+
+    pub(crate) fn subscriptions(&self) -> Option<&Subscriptions> {
+        self.subscriptions.as_deref()
+    }
+
+    pub(crate) fn subscriptions_mut(&mut self, all: &Arc<Channels>, bytes_max: usize) -> &mut Subscriptions {
+        let subscriber = Arc::clone(self.subscriber(bytes_max));
+        self.subscriptions.get_or_insert_with(|| Box::new(Subscriptions::new(all, &subscriber)))
+    }
+
+    /// Ends all subscriptions.
+    pub(crate) fn unsubscribe_all(&mut self) {
+        self.subscriptions = None;
+    }
+
+    /// True if there is any subscription.
+    pub(crate) fn is_subscribed(&self) -> bool {
+        self.subscriptions.as_ref().is_some_and(|subscriptions| !subscriptions.is_empty())
+    }
+
+    /// Number of subscriptions that the reply to one of this kind shows.
+    pub(crate) fn shown_subscriptions(&self, kind: ChannelKind) -> usize {
+        self.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.shown(kind))
     }
 
     // --- transactions ---------------------------------------------------------------------

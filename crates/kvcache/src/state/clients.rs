@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     os::fd::AsFd,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
@@ -16,7 +16,13 @@ use sys::{
     socket::{self, Handle},
 };
 
-use super::pause::Pause;
+use wire::resp::Version;
+
+use super::{
+    channels::{ChannelKind, Subscriber, SubscriptionCounts},
+    pause::Pause,
+    tracking::TrackingOptions,
+};
 use crate::reply::Refusal;
 
 /// All connections.
@@ -47,6 +53,12 @@ pub(crate) struct Profile {
     /// Number of commands queued by MULTI; negative: there is no transaction.
     pub queued: AtomicI64,
     pub watched: AtomicUsize,
+    /// Numbers of subscriptions, by [`ChannelKind`].
+    pub subscriptions: SubscriptionCounts,
+    /// Handle that pushes into the connection, once anything may be pushed.
+    subscriber: OnceLock<Weak<Subscriber>>,
+    /// Mode of CLIENT TRACKING.
+    tracking: Mutex<Option<TrackingOptions>>,
     /// Set by CLIENT NO-EVICT.
     pub is_no_evict: AtomicBool,
     /// Set by CLIENT NO-TOUCH.
@@ -105,6 +117,11 @@ impl Clients {
         self.all().values().filter(|profile| !profile.is_killed.load(Relaxed)).cloned().collect()
     }
 
+    /// Returns the profile of a connection.
+    pub(crate) fn find(&self, id: u64) -> Option<Arc<Profile>> {
+        self.all().get(&id).cloned()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.all().len()
     }
@@ -122,7 +139,9 @@ impl Clients {
 
     /// Closes connections that have been idle since before `unix_ms`.
     pub(crate) fn kill_idle(&self, unix_ms: u64) {
-        let idle = self.list().into_iter().filter(|profile| profile.last_unix_ms.load(Relaxed) < unix_ms);
+        let list = self.list();
+        let idle =
+            list.into_iter().filter(|profile| profile.last_unix_ms.load(Relaxed) < unix_ms && !profile.is_subscribed());
         idle.for_each(|profile| profile.kill());
     }
 }
@@ -130,6 +149,51 @@ impl Clients {
 impl Profile {
     pub(crate) fn labels(&self) -> MutexGuard<'_, ClientLabels> {
         self.labels.lock()
+    }
+
+    /// Returns the version of RESP that the client speaks.
+    pub(crate) fn resp_version(&self) -> Version {
+        if self.version.load(Relaxed) == 3 { Version::Resp3 } else { Version::Resp2 }
+    }
+
+    /// Number of subscriptions of a kind.
+    pub(crate) fn subscriptions(&self, kind: ChannelKind) -> usize {
+        self.subscriptions[kind as usize].load(Relaxed)
+    }
+
+    /// Returns the handle that pushes into the connection, if anything may be pushed.
+    pub(crate) fn subscriber(&self) -> Option<Arc<Subscriber>> {
+        self.subscriber.get().and_then(Weak::upgrade)
+    }
+
+    /// Lets others push into the connection, too.
+    pub(crate) fn set_subscriber(&self, subscriber: &Arc<Subscriber>) {
+        self.subscriber.get_or_init(|| Arc::downgrade(subscriber));
+    }
+
+    pub(crate) fn set_tracking(&self, options: Option<&TrackingOptions>) {
+        *self.tracking.lock() = options.cloned();
+    }
+
+    /// True if the client has tracking enabled.
+    pub(crate) fn tracks(&self) -> bool {
+        self.tracking.lock().is_some()
+    }
+
+    /// True if that is in broadcasting mode.
+    pub(crate) fn tracks_prefixes(&self) -> bool {
+        self.tracking.lock().as_ref().is_some_and(|options| options.is_broadcast)
+    }
+
+    /// Returns the client that is told of changes instead: 0 for none, -1 without tracking.
+    pub(crate) fn redirect(&self) -> i64 {
+        let shown = |options: &TrackingOptions| options.redirect.map_or(0, |id| i64::try_from(id).unwrap_or(i64::MAX));
+        self.tracking.lock().as_ref().map_or(-1, shown)
+    }
+
+    /// True if the client waits for messages: it may be idle for as long as it likes.
+    pub(crate) fn is_subscribed(&self) -> bool {
+        ChannelKind::ALL.into_iter().any(|kind| self.subscriptions(kind) > 0)
     }
 
     /// Closes the connection: nothing more of it is answered. Its socket is shut down from here, so that its driver sees

@@ -103,7 +103,7 @@ impl DelayedFlush {
         let _pin = store::Pin::new();
         // Several threads may see that it is due; one of them does it.
         if self.at.swap(u64::MAX, Ordering::Relaxed) != u64::MAX {
-            space.for_each_shard(|cache| cache.clear());
+            space.clear();
         }
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! Nothing in here knows a command's handler or a protocol's requests.
 
+mod channels;
 mod client;
 mod clients;
 mod gauges;
 mod latency_monitor;
 mod memcached;
+mod notifications;
 mod pause;
 mod scripts;
 mod server_info;
@@ -16,6 +18,7 @@ mod snapshot;
 mod space;
 mod statistics;
 mod timer;
+mod tracking;
 mod transaction;
 
 use std::{
@@ -30,11 +33,13 @@ use store::Store;
 use wire::resp::RequestLimits;
 
 pub(crate) use self::{
+    channels::{ChannelKind, Channels, Subscriber},
     client::{Client, ReplyMode},
     clients::{Clients, Profile, Registration, is_printable},
     gauges::{Gauges, Rates},
     latency_monitor::{LatencyMonitor, LatencySample, LatencySeries},
     memcached::{MemcachedState, UNIQUE_NUMBER},
+    notifications::{EventClass, Notifications},
     pause::{Pause, PauseMode},
     scripts::{CachedScript, ClientChange, HandedOver, ScriptError, ScriptJob, Scripts},
     settings::Settings,
@@ -43,6 +48,7 @@ pub(crate) use self::{
     space::{DATABASE_PREFIX, DATABASES, Item, Keyspace, split_stored_key, stored_key},
     statistics::{BATCH_BUCKETS, BUCKETS, CommandReading, PerfReport, Statistics, upper_ns},
     timer::Timer,
+    tracking::{ClientTracking, Tracking, TrackingOptions, with_origin},
 };
 pub use self::{
     server_info::{ServerInfo, StopServer},
@@ -67,6 +73,11 @@ pub(crate) struct ServerState<S: Store> {
     pub(crate) memcached: MemcachedState,
     pub(crate) snapshots: Arc<SnapshotStore>,
     pub(crate) scripts: Scripts<S>,
+    pub(crate) channels: Arc<Channels>,
+    /// Bytes of messages that are held for a client that does not read.
+    pub(crate) pushed_bytes_max: usize,
+    pub(crate) notifications: Arc<Notifications>,
+    pub(crate) tracking: Arc<Tracking>,
     /// Time of the next log line about HTTP, in seconds since the start.
     next_http_warning_s: AtomicU64,
 }
@@ -86,13 +97,26 @@ pub(crate) struct ServerStateOptions<S: Store> {
     pub(crate) info: ServerInfo,
     pub(crate) snapshots: SnapshotStore,
     pub(crate) scripts: Scripts<S>,
+    /// Bytes of messages that are held for a client that does not read.
+    pub(crate) pushed_bytes_max: usize,
 }
 
 impl<S: Store> ServerState<S> {
     pub(crate) fn new(options: ServerStateOptions<S>) -> Self {
-        let ServerStateOptions { space, password, memory_max, idle_timeout, limits, info, snapshots, scripts } =
-            options;
+        let ServerStateOptions {
+            space,
+            password,
+            memory_max,
+            idle_timeout,
+            limits,
+            info,
+            snapshots,
+            scripts,
+            pushed_bytes_max,
+        } = options;
         let policy = space.lock(0).policy();
+        let channels = Arc::<Channels>::default();
+        let notifications = Arc::new(Notifications::new(&channels));
         Self {
             space: Arc::new(space),
             settings: Settings::new(password.as_deref(), memory_max, policy, idle_timeout),
@@ -108,6 +132,10 @@ impl<S: Store> ServerState<S> {
             memcached: MemcachedState::new(limits.bulk_bytes_max),
             snapshots: Arc::new(snapshots),
             scripts,
+            tracking: Arc::new(Tracking::new(&notifications)),
+            notifications,
+            channels,
+            pushed_bytes_max,
             next_http_warning_s: AtomicU64::new(0),
         }
     }

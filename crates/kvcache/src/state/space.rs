@@ -1,5 +1,6 @@
 //! All keys: shards behind locks, and the view that commands have of them.
 
+mod clearing;
 mod collections;
 mod pinned;
 mod usage;
@@ -302,13 +303,6 @@ impl<'s, S: Store> Keyspace<'s, S> {
         self.allowance = before;
         self.for_each_shard(|cache| cache.set_allowance(before));
         result
-    }
-
-    /// Removes everything from every database.
-    pub(crate) fn clear(&mut self) {
-        self.lock_all();
-        self.for_each_shard(Cache::clear);
-        self.space.has_prefixed.store(false, Ordering::Relaxed);
     }
 
     /// True if every key is known to be of database 0. For shards that are not locked it may have changed meanwhile.

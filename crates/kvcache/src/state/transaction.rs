@@ -90,6 +90,11 @@ impl<S: Store> Transaction<S> {
         self.queue.iter().any(|command| is_wanted(command.number))
     }
 
+    /// Returns the queued commands.
+    pub(crate) fn queue_so_far(&self) -> &[QueuedCommand] {
+        &self.queue
+    }
+
     /// Number of queued commands.
     pub(crate) fn queued(&self) -> usize {
         self.queue.len()

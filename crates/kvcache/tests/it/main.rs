@@ -11,6 +11,8 @@ mod hashes;
 #[cfg(test)]
 mod laws;
 #[cfg(test)]
+mod messages;
+#[cfg(test)]
 mod process;
 #[cfg(test)]
 mod scripts;
@@ -18,3 +20,5 @@ mod scripts;
 mod sets;
 #[cfg(test)]
 mod stock;
+#[cfg(test)]
+mod tracking;

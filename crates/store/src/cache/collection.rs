@@ -71,14 +71,14 @@ impl<S: Store> Cache<S> {
             return Ok(result);
         };
         if let Some(number) = object_number(self.store.view(location)) {
-            return self.change_object(hash, location, number, now, change);
+            return self.change_object((hash, key), location, number, now, change);
         }
         let EntryView { value, attributes, .. } = self.store.view(location);
         let mut collection = C::unpack(value);
         let (has_changed, result) = change(&mut collection);
         if has_changed && collection.is_empty() {
             self.remove_entry(hash, location);
-            self.note_change(hash);
+            self.note_change(hash, key);
         } else if has_changed {
             self.store_collection(hash, key, collection, Attributes { version: 0, ..attributes }, growth, now)?;
         }
@@ -87,7 +87,7 @@ impl<S: Store> Cache<S> {
 
     fn change_object<C: Collection, R>(
         &mut self,
-        hash: u64,
+        (hash, key): (u64, &[u8]),
         location: S::Location,
         number: usize,
         now: Moment,
@@ -102,7 +102,7 @@ impl<S: Store> Cache<S> {
             self.touch_location(location, now);
         }
         if has_changed {
-            self.note_change(hash);
+            self.note_change(hash, key);
         }
         Ok(result)
     }
@@ -193,7 +193,7 @@ impl<S: Store> Cache<S> {
 
     /// Notes that there are more or fewer objects, or larger ones, or another limit.
     pub(super) fn note_objects(&mut self) {
-        self.is_observed = !self.watched.keys.is_empty() || !self.objects.is_empty();
+        self.is_observed = !self.watched.is_empty() || !self.objects.is_empty();
         self.entries_limit = match self.limit {
             usize::MAX => usize::MAX,
             limit => limit.saturating_sub(self.objects.bytes()),
@@ -220,7 +220,7 @@ impl<S: Store> Cache<S> {
         let view = self.store.view(location);
         let entry = EntryCopy { value: view.value.into(), attributes: view.attributes, object };
         self.store.remove(hash, location);
-        self.note_change(hash);
+        self.note_change(hash, key);
         Some(entry)
     }
 

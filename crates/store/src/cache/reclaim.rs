@@ -1,6 +1,6 @@
 //! The ways in which a cache gets memory back: expiry and eviction.
 
-use super::{Cache, Moment, OutOfMemory, Size};
+use super::{Cache, Cause, Moment, OutOfMemory, Size};
 use crate::{EntryView, Store};
 
 /// Entries evicted before the store is asked to compact their memory.
@@ -44,9 +44,20 @@ impl<S: Store> Cache<S> {
 
     #[cold]
     pub(super) fn expire(&mut self, hash: u64, location: S::Location) {
+        self.note_loss(hash, location, Cause::Expired);
         self.remove_entry(hash, location);
-        self.note_change(hash);
         self.counts.expired += 1;
+    }
+
+    /// Notes that an entry is about to go, while its key can still be read.
+    #[inline]
+    fn note_loss(&mut self, hash: u64, location: S::Location, cause: Cause) {
+        if self.is_observed {
+            self.watched.count(hash);
+            if let Some(observer) = &self.watched.observer {
+                observer.changed(self.store.view(location).key, cause);
+            }
+        }
     }
 
     /// Evicts some entries after the limit has been lowered. Has to be called from time to time. True: there is nothing more
@@ -151,9 +162,9 @@ impl<S: Store> Cache<S> {
             self.expire(hash, victim);
             return true;
         }
+        self.note_loss(hash, victim, Cause::Evicted);
         self.remove_entry(hash, victim);
         self.policy.on_evict(hash);
-        self.note_change(hash);
         self.counts.evicted += 1;
         true
     }

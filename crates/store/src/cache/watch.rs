@@ -1,15 +1,36 @@
-//! Keys that transactions watch.
+//! Keys that transactions watch, and whoever is told of all changes.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use super::Cache;
+use super::{Cache, Cause, Observer};
 use crate::Store;
 
-/// Keys whose changes are counted.
+/// Keys whose changes are counted, and whoever is told of all changes.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     /// Number of watchers and of changes, by hash. A collision only aborts a transaction that need not be aborted.
     pub(super) keys: HashMap<u64, (usize, u64)>,
+    pub(super) observer: Option<Arc<dyn Observer>>,
+}
+
+impl Watched {
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.observer.is_none()
+    }
+
+    #[cold]
+    fn note(&mut self, hash: u64, key: &[u8]) {
+        self.count(hash);
+        if let Some(observer) = &self.observer {
+            observer.changed(key, Cause::Written);
+        }
+    }
+
+    pub(super) fn count(&mut self, hash: u64) {
+        if let Some((_, changes)) = self.keys.get_mut(&hash) {
+            *changes += 1;
+        }
+    }
 }
 
 impl<S: Store> Cache<S> {
@@ -33,12 +54,24 @@ impl<S: Store> Cache<S> {
         changed
     }
 
+    /// Sets who is told of all changes from here on.
+    pub fn set_observer(&mut self, observer: Option<Arc<dyn Observer>>) {
+        self.watched.observer = observer;
+        self.note_objects();
+    }
+
+    /// Tells the observer that all entries are gone, which [`Cache::clear`] leaves to its caller: there may be other caches
+    /// to be cleared with it.
+    pub fn note_cleared(&self) {
+        if let Some(observer) = &self.watched.observer {
+            observer.cleared();
+        }
+    }
+
     #[inline]
-    pub(super) fn note_change(&mut self, hash: u64) {
-        if !self.watched.keys.is_empty()
-            && let Some((_, changes)) = self.watched.keys.get_mut(&hash)
-        {
-            *changes += 1;
+    pub(super) fn note_change(&mut self, hash: u64, key: &[u8]) {
+        if self.is_observed {
+            self.watched.note(hash, key);
         }
     }
 

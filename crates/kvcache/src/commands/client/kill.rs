@@ -27,7 +27,7 @@ impl Filter {
         self.id.is_none_or(|id| id == profile.id)
             && self.address.as_ref().is_none_or(|wanted| *wanted == profile.peer_text())
             && self.local.as_ref().is_none_or(|wanted| *wanted == profile.local_text())
-            && self.kind.is_none_or(|kind| kind == Kind::Normal)
+            && self.kind.is_none_or(|kind| kind.is_of(profile))
             && !(self.should_skip_me && profile.id == me)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use store::{CacheCounts, Store};
 
 use super::Lines;
-use crate::commands::call::Call;
+use crate::{commands::call::Call, state::ChannelKind};
 
 impl<S: Store> Call<'_, '_, S> {
     pub(super) fn info_stats(&mut self, lines: &mut Lines) {
@@ -31,8 +31,13 @@ impl<S: Store> Call<'_, '_, S> {
         lines.add("evicted_clients", 0);
         lines.add("keyspace_hits", counts.hits);
         lines.add("keyspace_misses", counts.misses);
-        lines.add("pubsub_channels", 0);
-        lines.add("pubsub_patterns", 0);
+        lines.add("pubsub_channels", state.channels.len(ChannelKind::Channel));
+        lines.add("pubsub_patterns", state.channels.len(ChannelKind::Pattern));
+        lines.add("pubsubshard_channels", state.channels.len(ChannelKind::Shard));
+        let tracking = state.tracking.figures();
+        lines.add("tracking_total_keys", tracking.keys);
+        lines.add("tracking_total_items", tracking.items);
+        lines.add("tracking_total_prefixes", tracking.prefixes);
         lines.add("latest_fork_usec", 0);
         lines.add("total_forks", 0);
         let errors: u64 = state.statistics.errors_by_class().iter().map(|(_, count)| count).sum();

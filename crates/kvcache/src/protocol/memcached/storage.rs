@@ -192,10 +192,10 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     pub(super) fn flush_all(&mut self, delay: Expiry, noreply: bool) {
         self.memcached.counters.cmd_flush.add();
         match delay {
-            Expiry::Never | Expiry::Immediately => self.keys.for_each_shard(|cache| cache.clear()),
+            Expiry::Never | Expiry::Immediately => self.keys.clear_by_shard(),
             Expiry::In(_) | Expiry::At(_) => match expires_at(delay, self.now_ms()) {
                 Some(at) => self.memcached.flush.schedule(at),
-                None => self.keys.for_each_shard(|cache| cache.clear()),
+                None => self.keys.clear_by_shard(),
             },
         }
         self.write_line(noreply, "OK");

@@ -1,11 +1,11 @@
-//! Patterns of KEYS and SCAN.
+//! Patterns of KEYS, SCAN and PSUBSCRIBE.
 
 /// True if the whole text matches the pattern, byte by byte and case-sensitive: `*` is any bytes, `?` one byte, `[a-c]`
 /// one of these, `[^a-c]` one of the others, and `\` makes the next byte literal.
 ///
 /// Odd patterns match as in Redis: an open `[` ends with the pattern, a range may be reversed, bytes above 127 come before
 /// the others in a range, and only an empty pattern matches an empty text.
-pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut pattern, mut text) = (pattern, text);
     // State to go back to: the pattern behind the last star, and the text at that moment. Earlier stars need no other try,
     // since the last one can take any bytes that they could.
