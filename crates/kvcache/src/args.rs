@@ -16,6 +16,9 @@ use crate::{
     store_kind::{Sharing, StoreKind},
 };
 
+/// Least memory of clients' buffers, unless a flag says less: one may be as long as the longest value.
+const CLIENT_MEMORY_MIN: u64 = 1 << 30;
+
 /// Arguments of kvcache beside those that all servers share.
 #[derive(Args, Clone, Debug)]
 pub struct KvArgs {
@@ -35,6 +38,11 @@ pub struct KvArgs {
     /// Limit of the memory for entries, such as 100mb or 1.5GiB, both powers of 1024; 0: no limit
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = memory)]
     pub maxmemory: ByteSize,
+
+    /// Limit of the memory of clients' buffers: requests that are not whole, open transactions, replies that wait. Above it the
+    /// clients with the most are closed; 0: no limit [default: a quarter of the machine's memory, 1GiB at least]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    pub maxmemory_clients: Option<ByteSize>,
 
     /// Address for memcached's text and meta protocols; repeatable
     #[arg(long, value_name = "ADDR")]
@@ -109,6 +117,15 @@ impl KvArgs {
     /// Returns the bytes for entries, or `None` if there is no limit.
     pub fn memory_max(&self) -> Option<usize> {
         usize::try_from(self.maxmemory.as_u64()).ok().filter(|&bytes| bytes > 0)
+    }
+
+    /// Returns the limit of the memory of clients' buffers; 0: no limit.
+    pub fn client_memory_max(&self) -> usize {
+        let bytes = match self.maxmemory_clients {
+            Some(size) => size.as_u64(),
+            None => (sys::memory::total() / 4).max(CLIENT_MEMORY_MIN),
+        };
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// Returns the addresses that follow those of `--listen`, and their protocols.

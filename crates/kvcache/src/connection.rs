@@ -56,6 +56,8 @@ pub struct Conn<S: Store> {
     pub(crate) is_plain: bool,
     /// Time of the first byte of a request that is not whole yet.
     started: Option<Instant>,
+    /// Bytes of input that are held for later.
+    input_bytes: usize,
     /// Events of a connection that is sampled.
     events: Option<Box<ConnectionEvents>>,
     pub(crate) client: Client<S>,
@@ -73,6 +75,7 @@ impl<S: Store + 'static> Conn<S> {
             dialect,
             is_plain: false,
             started: None,
+            input_bytes: 0,
             events: None,
             client: Client::new(is_authenticated, registration),
         }
@@ -87,7 +90,14 @@ impl<S: Store + 'static> Conn<S> {
     pub(crate) fn detached(state: &ServerState<S>) -> Self {
         let registration = state.clients.unlisted();
         let client = Client::detached(registration);
-        Self { dialect: Dialect::Resp(RequestParser::default()), is_plain: false, started: None, events: None, client }
+        Self {
+            dialect: Dialect::Resp(RequestParser::default()),
+            is_plain: false,
+            started: None,
+            input_bytes: 0,
+            events: None,
+            client,
+        }
     }
 
     /// Updates [`Conn::is_plain`]. Must be called after everything that may change it.
@@ -209,6 +219,16 @@ impl<S: Store + 'static> Conn<S> {
         if let Some(events) = &mut self.events {
             events.sent(out);
         }
+        self.count_buffers(out);
+    }
+
+    /// Counts the bytes of the connection's buffers. Must be called after each batch, with the output in the outbox.
+    #[inline]
+    pub(crate) fn count_buffers(&mut self, out: &Outbox) {
+        // What a driver has taken to send it stays counted until it has been sent.
+        if !out.has_in_flight() {
+            self.client.registration.set_buffer_bytes(self.input_bytes + self.client.queued_bytes() + out.held_bytes());
+        }
     }
 
     /// Updates what depends on time, after `input` has been read with the result `step`.
@@ -216,8 +236,11 @@ impl<S: Store + 'static> Conn<S> {
         let is_torn = step.consumed < input.len() && !out.is_full() && !out.has_pending_replies();
         self.started = if is_torn { self.started.or(Some(now.instant)) } else { None };
         self.client.registration.set_last_batch(now);
+        self.input_bytes = input.len() - step.consumed;
         // Replies may be empty, and those are never sent.
-        self.after_send(out);
+        if let Some(events) = &mut self.events {
+            events.sent(out);
+        }
         if self.client.registration.is_killed() {
             step.flow = Flow::Abort;
         }

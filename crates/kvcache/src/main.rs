@@ -62,9 +62,13 @@ impl Cli for Options {
         self.kv.events.as_ref().map_or(Ok(()), LineTarget::check).context("--events")
     }
 
-    /// Values may be large, and clients keep their connections.
-    const DEFAULTS: &'static [(&'static str, &'static str)] =
-        &[("max-request-size", "512MiB"), ("idle-timeout", "1day"), ("request-timeout", "60s")];
+    /// Values may be large, and so may be the reply to one request, and clients keep their connections.
+    const DEFAULTS: &'static [(&'static str, &'static str)] = &[
+        ("max-request-size", "512MiB"),
+        ("max-output-buffer", "1GiB"),
+        ("idle-timeout", "1day"),
+        ("request-timeout", "60s"),
+    ];
 
     const ENVIRONMENT: &'static [(&'static str, &'static str)] =
         &[("socket-buffer", "SOCK_BUF_SIZE"), ("backlog", "CONN_QUEUE_LIMIT"), ("compression", "ENABLE_COMPRESSION")];
@@ -99,6 +103,7 @@ impl Cli for Options {
 }
 
 fn main() -> ExitCode {
+    sys::memory::keep_little_free();
     service::main(|Options { kv, service }, host| kv.store.with(Serve { kv: &kv, service: &service, host }))
 }
 
@@ -152,6 +157,7 @@ impl WithStore for Serve<'_> {
                 time_limit: *kv.script_time_limit,
             },
             pushed_bytes_max: usize::try_from(kv.max_pushed.as_u64()).unwrap_or(usize::MAX),
+            client_memory_max: kv.client_memory_max(),
         };
         let space = Space::<S>::new(kv.space(host.threads(), sharing));
         warn_of_small_memory(&space, kv);

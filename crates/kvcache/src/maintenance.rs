@@ -25,6 +25,13 @@ const SEARCH: Duration = Duration::from_millis(1);
 const STEPS: usize = 16;
 /// Keys that a sweep must remove under one lock to go on beyond [`SEARCH`].
 const REMOVED_MIN: u64 = 4;
+/// Least memory whose loss makes the heap give back what is free: a share of what there was, and never less than so many
+/// bytes.
+const FREED_SHARE: usize = 16;
+const FREED_BYTES_MIN: usize = 1 << 20;
+/// Ticks after which memory is taken to fall no further: what readers without a lock may look at is freed later.
+const STABLE_TICKS: u32 = 5;
+
 /// Thread that does the periodic work.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
@@ -37,9 +44,9 @@ impl Maintenance {
     pub(crate) fn start<S: Store + 'static>(state: Arc<ServerState<S>>) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
-            let mut rates = Rates::default();
+            let (mut rates, mut heap) = (Rates::default(), Heap::default());
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                tick(&state, &mut rates);
+                tick(&state, &mut rates, &mut heap);
             }
         };
         let thread = thread::Builder::new().name("maintenance".to_owned()).spawn(run)?;
@@ -52,7 +59,7 @@ impl Maintenance {
     }
 }
 
-fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates) {
+fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates, heap: &mut Heap) {
     if state.scripts.running.elapsed().is_some_and(|time| time >= state.scripts.time_limit()) {
         state.clients.pause.become_busy();
     }
@@ -61,7 +68,8 @@ fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates) {
     let Some(pin) = pause.keep_scripts_out() else { return };
     state.space.finish_unwatches();
     state.tracking.rest(&state.space);
-    state.gauges.memory_peak.fetch_max(state.space.bytes() as u64, Relaxed);
+    let bytes = state.space.bytes();
+    state.gauges.memory_peak.fetch_max(bytes as u64, Relaxed);
     drop(pin);
     let now = Moment { unix_ms: unix_ms() };
     if state.settings.is_expiring_actively.load(Relaxed) {
@@ -69,12 +77,40 @@ fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates) {
     }
     shrink(&state.space, pause, now, BUDGET);
     Pin::collect();
+    if heap.should_trim(bytes + state.clients.memory.bytes()) {
+        sys::memory::trim_heap();
+    }
     state.settings.enforce_idle_timeout(&state.clients, now.unix_ms);
     let counts = state.info.connections.counts();
     let rate = rates.add(Instant::now(), [state.statistics.calls(), counts.bytes_in, counts.bytes_out]);
     state.gauges.ops_per_sec.store(rate[0], Relaxed);
     state.gauges.input_bytes_per_sec.store(rate[1], Relaxed);
     state.gauges.output_bytes_per_sec.store(rate[2], Relaxed);
+}
+
+/// Memory in use, as seen from tick to tick.
+#[derive(Debug, Default)]
+struct Heap {
+    highest: usize,
+    last: usize,
+    /// Ticks since it has last fallen.
+    stable_ticks: u32,
+}
+
+impl Heap {
+    /// Notes the bytes in use. Returns true if many have been freed and it seems that no more will be for now: the
+    /// allocator keeps them until it is told.
+    fn should_trim(&mut self, bytes: usize) -> bool {
+        self.stable_ticks = if bytes < self.last { 0 } else { self.stable_ticks.saturating_add(1) };
+        self.last = bytes;
+        self.highest = self.highest.max(bytes);
+        let freed = self.highest - bytes;
+        let should_trim = self.stable_ticks >= STABLE_TICKS && freed >= FREED_BYTES_MIN.max(self.highest / FREED_SHARE);
+        if should_trim {
+            self.highest = bytes;
+        }
+        should_trim
+    }
 }
 
 fn unix_ms() -> u64 {
@@ -161,6 +197,17 @@ mod tests {
             expire(&space, &Pause::default(), Moment { unix_ms: 1000 }, Duration::ZERO);
         }
         assert_eq!(space.counts().expired, KEYS / 2);
+    }
+
+    #[test]
+    fn the_heap_is_trimmed_once_much_has_been_freed() {
+        const MIB: usize = 1 << 20;
+        let mut heap = Heap::default();
+        let mut trims = |sizes: &[usize]| sizes.iter().map(|mib| heap.should_trim(mib * MIB)).collect::<Vec<_>>();
+        assert_eq!(trims(&[0, 10, 100, 100, 95, 95, 94]), [false; 7], "little is freed");
+        assert_eq!(trims(&[90, 80, 80, 80, 80, 80]), [false; 6], "it may fall further");
+        assert_eq!(trims(&[80, 80, 79, 79, 79, 79, 79, 79]), [true, false, false, false, false, false, false, false]);
+        assert_eq!(trims(&[0, 0, 0, 0, 0, 0, 0]), [false, false, false, false, false, true, false]);
     }
 
     #[test]

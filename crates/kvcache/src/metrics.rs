@@ -93,6 +93,14 @@ impl<S: Store + 'static> Collector for Metrics<S> {
         let tracking = state.tracking.figures();
         gauge(encoder, "tracking_clients", "Connections that have CLIENT TRACKING on", signed(tracking.clients))?;
         gauge(encoder, "tracked_keys", "Keys that such clients have read", signed(tracking.keys))?;
+        let clients = &state.clients.memory;
+        let help =
+            "Memory of clients' buffers, in bytes: requests that are not whole, open transactions, waiting replies";
+        gauge(encoder, "client_memory_bytes", help, signed(clients.bytes()))?;
+        let help = "Limit of the memory of clients' buffers, in bytes; 0: no limit";
+        gauge(encoder, "client_memory_limit_bytes", help, signed(clients.max()))?;
+        let help = "Connections closed because clients' buffers were over their limit";
+        total(encoder, "evicted_clients", help, clients.evicted())?;
         gauge(encoder, "waiting_connections", "Connections held by CLIENT PAUSE", signed(state.clients.pause.waiting()))
     }
 }

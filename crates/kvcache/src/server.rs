@@ -46,6 +46,8 @@ pub struct KvOptions {
     pub scripts: ScriptOptions,
     /// Bytes of messages that are held for a client that does not read.
     pub pushed_bytes_max: usize,
+    /// Limit of the memory of clients' buffers, in bytes; 0: no limit.
+    pub client_memory_max: usize,
 }
 
 /// Limits of scripts.
@@ -93,6 +95,7 @@ impl<S: Store + 'static> KvServer<S> {
             front_ends,
             scripts,
             pushed_bytes_max,
+            client_memory_max,
         } = options;
         let scripts = Scripts::new(scripts.memory_max, scripts.time_limit);
         let snapshots = SnapshotStore::new(snapshot);
@@ -106,6 +109,7 @@ impl<S: Store + 'static> KvServer<S> {
             snapshots,
             scripts,
             pushed_bytes_max,
+            client_memory_max,
         };
         Self {
             state: Arc::new(ServerState::new(state)),

@@ -113,6 +113,7 @@ impl ShardThreads {
             // The threads need the locks that a command may have taken.
             keys.unlock();
             entry.conn.after_input(entry.input, &mut entry.step, entry.out, now);
+            entry.conn.count_buffers(entry.out);
         }
     }
 

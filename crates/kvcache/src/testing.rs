@@ -39,6 +39,7 @@ pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
             front_ends: vec![FrontEnd::Detect, FrontEnd::Us, FrontEnd::Memcached],
             scripts: ScriptOptions { memory_max: 16 << 20, time_limit: Duration::from_secs(5) },
             pushed_bytes_max: 1 << 20,
+            client_memory_max: 0,
         },
     ));
     let conn = connect(&server, FrontEnd::Detect);

@@ -92,6 +92,9 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             self.read_input(batch, at);
         }
         self.drain(batch);
+        for entry in batch {
+            entry.conn.count_buffers(entry.out);
+        }
         self.count();
     }
 

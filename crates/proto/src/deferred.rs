@@ -14,7 +14,13 @@ use parking_lot::Mutex;
 use crate::Outbox;
 
 /// Bytes fulfilled and not yet taken by the outbox they are meant for.
-pub(crate) type Ledger = Arc<AtomicUsize>;
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// See [`Outbox::held_bytes`].
+    pub(crate) held: AtomicUsize,
+    /// See [`Outbox::own_bytes`].
+    pub(crate) own: AtomicUsize,
+}
 
 #[derive(Debug)]
 enum State {
@@ -25,7 +31,7 @@ enum State {
 
 struct Shared {
     state: Mutex<State>,
-    ledger: Ledger,
+    ledger: Arc<Ledger>,
 }
 
 /// The answering half. Dropping it unfulfilled closes the connection once the replies before it have been sent.
@@ -38,7 +44,7 @@ pub struct DeferredReply(Arc<Shared>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 
-pub(crate) fn pair(ledger: Ledger) -> (Promise, DeferredReply) {
+pub(crate) fn pair(ledger: Arc<Ledger>) -> (Promise, DeferredReply) {
     let shared = Arc::new(Shared { state: Mutex::new(State::Open(None)), ledger });
     (Promise(Arc::clone(&shared)), DeferredReply(shared))
 }
@@ -46,7 +52,8 @@ pub(crate) fn pair(ledger: Ledger) -> (Promise, DeferredReply) {
 impl Promise {
     /// Gives the answer, written exactly as [`crate::Protocol::on_input`] would have written it.
     pub fn fulfil(self, answer: Outbox) {
-        self.0.ledger.fetch_add(answer.held_bytes(), Ordering::Relaxed);
+        self.0.ledger.held.fetch_add(answer.held_bytes(), Ordering::Relaxed);
+        self.0.ledger.own.fetch_add(answer.own_bytes(), Ordering::Relaxed);
         self.settle(State::Answered(Box::new(answer)));
     }
 
@@ -79,7 +86,8 @@ impl DeferredReply {
         let mut state = self.0.state.lock();
         match mem::replace(&mut *state, State::Broken) {
             State::Answered(answer) => {
-                self.0.ledger.fetch_sub(answer.held_bytes(), Ordering::Relaxed);
+                self.0.ledger.held.fetch_sub(answer.held_bytes(), Ordering::Relaxed);
+                self.0.ledger.own.fetch_sub(answer.own_bytes(), Ordering::Relaxed);
                 Poll::Ready(Ok(*answer))
             }
             State::Broken => Poll::Ready(Err(Broken)),

@@ -78,8 +78,10 @@ impl Inbox {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         if self.buffer.len() - self.end < want {
-            let len = (self.end + want).max(self.buffer.len() * 2);
-            self.buffer.resize(len, 0);
+            // It doubles, so that little is copied, but not beyond the end of a request whose length is known.
+            let doubled = self.buffer.len() * 2;
+            let len = if self.need > want { doubled.min(self.end + self.need) } else { doubled };
+            self.buffer.resize(len.max(self.end + want), 0);
         }
     }
 

@@ -7,7 +7,8 @@ use crate::Admission;
 pub struct Limits {
     /// The longest request a session buffers; a longer one ends the connection.
     pub request_bytes_max: usize,
-    /// Output held in memory for a peer above which the connection is aborted. Producing stops well before.
+    /// Output held in memory of a connection's own above which it is aborted. Producing stops well before, but a single
+    /// reply may be long.
     pub output_bytes_max: usize,
     /// A peer that takes less than [`Limits::send_rate_min`] of its pending output for so long is gone.
     pub stall_max: Duration,

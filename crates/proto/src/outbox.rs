@@ -1,7 +1,12 @@
 //! The ordered output of one connection: one queue, written by protocols and seen by drivers in two ways, borrowed
 //! (readiness) or taken (completion).
 
-use std::{collections::VecDeque, io::IoSlice, mem, sync::atomic::Ordering};
+use std::{
+    collections::VecDeque,
+    io::IoSlice,
+    mem,
+    sync::{Arc, atomic::Ordering},
+};
 
 use bytes::Bytes;
 
@@ -73,7 +78,7 @@ pub struct Outbox {
     /// Promises in `queue`, open or settled.
     deferred: usize,
     /// Bytes behind open promises; made with the first promise.
-    ledger: Option<Ledger>,
+    ledger: Option<Arc<Ledger>>,
     gate: Gate,
     spare: Vec<u8>,
     /// Buffers come from [`BufferPool`] and go back there, whatever their size.
@@ -136,8 +141,16 @@ impl Outbox {
         self.queued + self.tail.len() + self.deferred_bytes()
     }
 
+    /// Bytes held in memory that is this connection's own: not shared with a cache or a store, which accounts for it. Every
+    /// queued segment is looked at.
+    pub fn own_bytes(&self) -> usize {
+        let queued: usize = self.queue.iter().map(Segment::own_bytes).sum();
+        let deferred = self.ledger.as_ref().map_or(0, |ledger| ledger.own.load(Ordering::Relaxed));
+        queued + self.tail.len() + deferred
+    }
+
     fn deferred_bytes(&self) -> usize {
-        self.ledger.as_ref().map_or(0, |ledger| ledger.load(Ordering::Relaxed))
+        self.ledger.as_ref().map_or(0, |ledger| ledger.held.load(Ordering::Relaxed))
     }
 
     // --- protocols write ------------------------------------------------------------------

@@ -60,6 +60,14 @@ impl Segment {
         }
     }
 
+    /// Bytes of memory that nobody else holds.
+    pub(crate) fn own_bytes(&self) -> usize {
+        match self {
+            Self::Owned(bytes) => bytes.len(),
+            Self::Shared(_) | Self::File(_) | Self::Pipe(_) | Self::Mapped(_) | Self::Deferred(_) => 0,
+        }
+    }
+
     /// Drops the first `n` bytes of memory.
     pub(crate) fn skip(&mut self, n: usize) {
         match self {

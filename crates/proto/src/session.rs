@@ -361,7 +361,7 @@ impl<P: Protocol> Session<P> {
         }
         self.follow(step.flow);
         match self.phase {
-            Phase::Open if self.outbox.held_bytes() > self.limits.output_bytes_max => self.phase = Phase::Aborted,
+            Phase::Open if self.has_too_much_output(step) => self.phase = Phase::Aborted,
             // A request larger than we are willing to hold.
             Phase::Open if self.inbox.len() >= self.limits.request_bytes_max && !self.is_held_up() => {
                 self.phase = Phase::Closing(CloseMode::Linger);
@@ -371,6 +371,17 @@ impl<P: Protocol> Session<P> {
             Phase::Closing(_) | Phase::Aborted => self.inbox.clear(),
             Phase::Lingering { .. } => self.discard(),
         }
+    }
+
+    /// True if the peer's output takes more memory than it may. What is shared, with a cache for example, is no cost of the
+    /// peer's: it may be as long as it likes.
+    #[inline]
+    fn has_too_much_output(&self, step: Step) -> bool {
+        let max = self.limits.output_bytes_max;
+        // The queue may be long, and is looked at only where it may have grown.
+        self.outbox.held_bytes() > max
+            && (step.consumed > 0 || self.outbox.has_pending_replies())
+            && self.outbox.own_bytes() > max
     }
 
     /// True if there are requests that may be read later: there is no room for their replies, or they wait for one.

@@ -43,6 +43,29 @@ fn discard(memory: &mut [MaybeUninit<u8>]) -> Range<usize> {
     }
 }
 
+/// Keeps little of what is freed: blocks from 2 MiB on go back at once, and so does what is free at the end of a heap. By
+/// default glibc's limits grow with the largest block that has ever been freed (mallopt(3)).
+pub fn keep_little_free() {
+    #[cfg(target_env = "gnu")]
+    {
+        const BYTES: libc::c_int = 2 << 20;
+        // SAFETY: no argument is a pointer; the settings are those of blocks to come.
+        unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, BYTES) };
+        // SAFETY: as above.
+        unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, BYTES) };
+    }
+}
+
+/// Gives the kernel back the pages of the heap that hold nothing (malloc_trim(3)); other allocators than glibc's do so by
+/// themselves. Threads that allocate meanwhile wait, for milliseconds where much has been freed.
+pub fn trim_heap() {
+    // SAFETY: no argument is a pointer, and the function changes nothing that is allocated.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0)
+    };
+}
+
 /// Memory of this process that the kernel holds in RAM, in bytes (proc(5), `statm`).
 pub fn resident() -> io::Result<u64> {
     let statm = fs::read_to_string("/proc/self/statm")?;

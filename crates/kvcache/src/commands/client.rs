@@ -173,7 +173,7 @@ fn kind(name: &[u8]) -> Result<Kind, Refusal> {
     }
 }
 
-/// Returns one line of CLIENT LIST. Buffers belong to the driver and are not visible from here: they are given as 0.
+/// Returns one line of CLIENT LIST. Buffers are given as their sum, in units of 16 KiB.
 fn line(profile: &Profile, unix_ms: u64, command: usize) -> String {
     let labels = profile.labels().clone();
     let seconds = |since: u64| unix_ms.saturating_sub(since) / 1000;
@@ -201,7 +201,8 @@ fn line(profile: &Profile, unix_ms: u64, command: usize) -> String {
     let [sub, psub, ssub] = ChannelKind::ALL.map(|kind| profile.subscriptions(kind));
     let database = profile.database.load(Relaxed);
     let _ = write!(line, " db={database} sub={sub} psub={psub} ssub={ssub} multi={queued}");
-    line += " qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r";
+    line += " qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0";
+    let _ = write!(line, " tot-mem={} events=r", profile.buffer_bytes.load(Relaxed));
     let version = profile.version.load(Relaxed);
     let _ = write!(line, " cmd={command} user=default redir={} resp={version}", profile.redirect());
     let _ = writeln!(line, " lib-name={} lib-ver={}", labels.library, labels.library_version);

@@ -103,7 +103,7 @@ pub(super) fn resetstat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 /// Returns all settings. Names and values are those of Redis. A setting of Redis that means nothing here is listed if
 /// tools look for it and one of its values tells the truth.
 fn parameters<S: Store + 'static>() -> Vec<Parameter<S>> {
-    let changing: [Parameter<S>; 11] = [
+    let changing: [Parameter<S>; 12] = [
         Parameter {
             name: "tracking-table-max-keys",
             get: |state| text(state.tracking.keys_max.load(Relaxed)),
@@ -120,6 +120,11 @@ fn parameters<S: Store + 'static>() -> Vec<Parameter<S>> {
             name: "maxmemory",
             get: |state| text(state.settings.memory_max().unwrap_or(0)),
             set: Set::Parsed(memory_max),
+        },
+        Parameter {
+            name: "maxmemory-clients",
+            get: |state| text(state.clients.memory.max()),
+            set: Set::Parsed(client_memory_max),
         },
         Parameter { name: "maxmemory-policy", get: |state| text(state.settings.policy()), set: Set::Parsed(policy) },
         Parameter {
@@ -280,6 +285,13 @@ fn memory_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String>
         let shards = call.state.space.shards();
         call.keys.for_each_shard(|cache| cache.set_limit(bytes.map(|bytes| bytes / shards)));
     }))
+}
+
+fn client_memory_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
+    let bytes = std::str::from_utf8(value).ok().and_then(memory_size::parse);
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = bytes.ok_or_else(|| "argument must be a memory value".to_owned())?;
+    Ok(Box::new(move |call| call.state.clients.set_memory_max(bytes)))
 }
 
 fn policy<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {

@@ -144,6 +144,9 @@ impl<S: Store> Call<'_, '_, S> {
         lines.add_memory("total_system_memory", sys::memory::total());
         lines.add_memory("maxmemory", limit);
         lines.add("maxmemory_policy", self.state.settings.policy());
+        let client_memory = &self.state.clients.memory;
+        lines.add("mem_clients_normal", client_memory.bytes());
+        lines.add_memory("maxmemory_clients", client_memory.max() as u64);
         let ratio = resident as f64 / used.max(1) as f64;
         lines.add("mem_fragmentation_ratio", format_args!("{ratio:.2}"));
         lines.add("mem_fragmentation_bytes", resident.saturating_sub(used));

@@ -167,6 +167,12 @@ impl<S: Store> Client<S> {
         self.transaction.as_ref().is_some_and(|transaction| transaction.is_open())
     }
 
+    /// Bytes of queued commands.
+    #[inline]
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, |transaction| transaction.queued_bytes())
+    }
+
     pub(crate) fn has_queued_writes(&self) -> bool {
         self.transaction.as_ref().is_some_and(|transaction| transaction.has_writes())
     }

@@ -15,11 +15,11 @@ use sys::{
     listen::Address,
     socket::{self, Handle},
 };
-
 use wire::resp::Version;
 
 use super::{
     channels::{ChannelKind, Subscriber, SubscriptionCounts},
+    client_memory::{BufferAccount, ClientMemory},
     pause::Pause,
     tracking::TrackingOptions,
 };
@@ -31,6 +31,7 @@ pub(crate) struct Clients {
     all: Mutex<BTreeMap<u64, Arc<Profile>>>,
     next_id: AtomicU64,
     pub(crate) pause: Pause,
+    pub(crate) memory: ClientMemory,
 }
 
 /// Data of a connection that other connections see, and what they can do to it.
@@ -59,6 +60,8 @@ pub(crate) struct Profile {
     subscriber: OnceLock<Weak<Subscriber>>,
     /// Mode of CLIENT TRACKING.
     tracking: Mutex<Option<TrackingOptions>>,
+    /// Bytes of the connection's buffers, in units of 16 KiB.
+    pub buffer_bytes: AtomicUsize,
     /// Set by CLIENT NO-EVICT.
     pub is_no_evict: AtomicBool,
     /// Set by CLIENT NO-TOUCH.
@@ -81,12 +84,13 @@ pub(crate) struct ClientLabels {
 pub(crate) struct Registration {
     clients: Arc<Clients>,
     profile: Arc<Profile>,
+    buffers: BufferAccount,
 }
 
 impl Clients {
     /// Returns a registration that is not listed.
     pub(crate) fn unlisted(self: &Arc<Self>) -> Registration {
-        Registration { clients: Arc::clone(self), profile: Arc::default() }
+        Registration { clients: Arc::clone(self), profile: Arc::default(), buffers: BufferAccount::default() }
     }
 
     /// Adds a connection.
@@ -105,7 +109,7 @@ impl Clients {
             ..Profile::default()
         });
         self.all().insert(id, Arc::clone(&profile));
-        Registration { clients: Arc::clone(self), profile }
+        Registration { clients: Arc::clone(self), profile, buffers: BufferAccount::default() }
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Profile>>> {
@@ -248,6 +252,12 @@ impl Registration {
         self.profile.is_killed.load(Relaxed)
     }
 
+    /// Counts the bytes of the connection's buffers. It may be closed because of them.
+    #[inline]
+    pub(crate) fn set_buffer_bytes(&mut self, bytes: usize) {
+        self.buffers.set(bytes, &self.clients, &self.profile);
+    }
+
     /// Publishes the number of the last command.
     #[inline]
     pub(crate) fn set_last_command(&self, number: usize) {
@@ -286,6 +296,7 @@ pub(crate) fn is_printable(text: &[u8]) -> bool {
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        self.set_buffer_bytes(0);
         self.clients.all().remove(&self.profile.id);
     }
 }

@@ -4,6 +4,7 @@
 
 mod channels;
 mod client;
+mod client_memory;
 mod clients;
 mod gauges;
 mod latency_monitor;
@@ -99,6 +100,8 @@ pub(crate) struct ServerStateOptions<S: Store> {
     pub(crate) scripts: Scripts<S>,
     /// Bytes of messages that are held for a client that does not read.
     pub(crate) pushed_bytes_max: usize,
+    /// Limit of the memory of clients' buffers; 0: no limit.
+    pub(crate) client_memory_max: usize,
 }
 
 impl<S: Store> ServerState<S> {
@@ -113,14 +116,17 @@ impl<S: Store> ServerState<S> {
             snapshots,
             scripts,
             pushed_bytes_max,
+            client_memory_max,
         } = options;
+        let clients = Arc::<Clients>::default();
+        clients.set_memory_max(client_memory_max);
         let policy = space.lock(0).policy();
         let channels = Arc::<Channels>::default();
         let notifications = Arc::new(Notifications::new(&channels));
         Self {
             space: Arc::new(space),
             settings: Settings::new(password.as_deref(), memory_max, policy, idle_timeout),
-            clients: Arc::default(),
+            clients,
             statistics: Statistics::default(),
             slow_log: Arc::default(),
             latency_monitor: Arc::default(),

@@ -70,7 +70,8 @@ impl<S: Store> Transaction<S> {
         if self.is_aborted {
             return true; // EXEC will refuse, so nothing needs to be kept.
         }
-        self.queued_bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
+        let overhead = size_of::<QueuedCommand>() + args.len() * size_of::<Box<[u8]>>();
+        self.queued_bytes += overhead + args.iter().map(|arg| arg.len()).sum::<usize>();
         if self.queued_bytes > bytes_max {
             self.abort();
             return false;
@@ -82,6 +83,7 @@ impl<S: Store> Transaction<S> {
 
     /// Takes the queued commands out, for EXEC.
     pub(crate) fn take_queue(&mut self) -> Vec<QueuedCommand> {
+        self.queued_bytes = 0;
         mem::take(&mut self.queue)
     }
 
@@ -93,6 +95,11 @@ impl<S: Store> Transaction<S> {
     /// Returns the queued commands.
     pub(crate) fn queue_so_far(&self) -> &[QueuedCommand] {
         &self.queue
+    }
+
+    /// Bytes of queued commands.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
     }
 
     /// Number of queued commands.

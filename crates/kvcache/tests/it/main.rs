@@ -11,6 +11,8 @@ mod hashes;
 #[cfg(test)]
 mod laws;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod messages;
 #[cfg(test)]
 mod process;

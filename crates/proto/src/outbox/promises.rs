@@ -2,20 +2,21 @@
 
 use std::{
     collections::VecDeque,
+    sync::Arc,
     task::{Poll, Waker},
 };
 
 use super::{FLATTEN_MAX, Gate, Outbox};
 use crate::{
     DeferredReply,
-    deferred::{self, Ledger, Promise},
+    deferred::{self, Promise},
     segment::Segment,
 };
 
 impl Outbox {
     /// Keeps this place in the order for an answer to come.
     pub fn defer(&mut self) -> Promise {
-        let (promise, reply) = deferred::pair(Ledger::clone(self.ledger.get_or_insert_default()));
+        let (promise, reply) = deferred::pair(Arc::clone(self.ledger.get_or_insert_default()));
         self.deferred += 1;
         self.push(Segment::Deferred(reply));
         promise

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{BatchInput, NextWrite, Promise, Segment, Taken, Uptake, run_batch};
 
-/// Lines are answered in order: `N` by N bytes of `x` and a newline; `later N` the same by a promise; `bye` closes;
-/// `huh` lingers, `all` does until it is delivered. Short answers are inline, longer ones shared.
+/// Lines are answered in order: `N` by N bytes of `x` and a newline; `own N` the same, never shared; `later N` the same by a
+/// promise; `bye` closes; `huh` lingers, `all` does until it is delivered. Short answers are inline, longer ones shared.
 #[derive(Default)]
 pub(super) struct Lines {
     pub(super) promises: Mutex<Vec<(Promise, usize)>>,
@@ -15,6 +15,10 @@ pub(super) struct Lines {
 fn answer(n: usize, out: &mut Outbox) {
     out.push_body(&vec![b'x'; n], |body| body.clone().into());
     out.inline().push(b'\n');
+}
+
+fn number(text: &str) -> usize {
+    text.parse().unwrap()
 }
 
 impl Lines {
@@ -40,6 +44,7 @@ impl Protocol for Lines {
             consumed += end + 1;
             match line.strip_prefix("later ") {
                 Some(n) => self.promises.lock().push((out.defer(), n.parse().unwrap())),
+                None if line.starts_with("own ") => out.inline().extend(vec![b'x'; number(&line[4..])]),
                 None if line == "bye" => return Step { flow: Flow::Close, ..Step::open(consumed) },
                 None if line == "huh" => return Step { flow: Flow::Linger, ..Step::open(consumed) },
                 None if line == "all" => return Step { flow: Flow::CloseAfterAck, ..Step::open(consumed) },
@@ -177,6 +182,17 @@ fn a_dropped_promise_closes_after_what_came_before() {
     assert_eq!((&got[..], s.is_done()), (&b"x\n"[..], true));
 }
 
+/// A reply may be as long as it likes where its bytes are shared; what is the connection's own is limited.
+#[test]
+fn output_of_a_connections_own_is_bounded() {
+    for (line, is_aborted) in [("400000\n", false), ("own 299999\n", false), ("own 300001\n", true)] {
+        let (protocol, now) = (Lines::default(), start());
+        let mut s = session(&protocol, Limits { output_bytes_max: 300_000, ..Limits::default() }, now);
+        s.feed(&protocol, line.as_bytes(), now);
+        assert_eq!(s.is_aborted(), is_aborted, "{line}");
+    }
+}
+
 /// Answers piled up behind an open promise count against the output limit.
 #[test]
 fn bytes_behind_an_open_promise_are_bounded() {
@@ -186,7 +202,7 @@ fn bytes_behind_an_open_promise_are_bounded() {
     let mut promises = protocol.promises.lock().split_off(1);
     for (promise, n) in promises.drain(..) {
         let mut out = Outbox::default();
-        answer(n, &mut out);
+        out.inline().resize(n, b'x');
         promise.fulfil(out);
     }
     assert!(!s.wants_read(), "a full outbox stops reading");

@@ -11,6 +11,8 @@ use super::{
 /// The command and its arguments, borrowed from the input.
 pub type Args<'a> = SmallVec<[&'a [u8]; 8]>;
 
+/// Most arguments of a request, as in Redis; its length is limited in bytes.
+const ARGS_MAX: usize = i32::MAX as usize;
 /// Limits before a peer has authenticated, as in Redis: arguments, and bytes of one of them.
 const UNAUTHENTICATED_ARGS_MAX: usize = 10;
 const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
@@ -33,7 +35,7 @@ pub struct RequestLimits {
 
 impl Default for RequestLimits {
     fn default() -> Self {
-        Self { bulk_bytes_max: 512 << 20, args_max: 1 << 20, inline_bytes_max: 64 * 1024, is_authenticated: true }
+        Self { bulk_bytes_max: 512 << 20, args_max: ARGS_MAX, inline_bytes_max: 64 * 1024, is_authenticated: true }
     }
 }
 

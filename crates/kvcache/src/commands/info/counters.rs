@@ -28,7 +28,7 @@ impl<S: Store> Call<'_, '_, S> {
         lines.add("rejected_connections", connections.refused);
         lines.add("expired_keys", counts.expired);
         lines.add("evicted_keys", counts.evicted);
-        lines.add("evicted_clients", 0);
+        lines.add("evicted_clients", state.clients.memory.evicted());
         lines.add("keyspace_hits", counts.hits);
         lines.add("keyspace_misses", counts.misses);
         lines.add("pubsub_channels", state.channels.len(ChannelKind::Channel));

@@ -188,7 +188,9 @@ fn the_number_of_missing_bytes_is_reported() {
 #[test]
 fn announced_lengths_allocate_nothing() {
     let mut args = Args::new();
-    for input in [b"*1048576\r\n".as_slice(), b"*1048576\r\n$536870912\r\n", b"*2\r\n$3\r\nSET\r\n$536870912\r\nabc"] {
+    for input in
+        [b"*2147483647\r\n".as_slice(), b"*2147483647\r\n$536870912\r\n", b"*2\r\n$3\r\nSET\r\n$536870912\r\nabc"]
+    {
         let outcome = RequestParser::default().parse(input, &RequestLimits::default(), &mut args);
         assert!(matches!(outcome, Ok(Parsed::Incomplete { .. })));
         assert!(!args.spilled());

@@ -1,0 +1,180 @@
+//! Memory of clients: long replies, limits of buffers, and what is given back.
+
+use anyhow::{Context, ensure};
+use testkit::{Client, Server, eventually};
+
+use crate::common::{Kv, ask, field, on_every_driver, send, start, text};
+
+/// Length of values whose replies were once longer than a client was allowed to have waiting.
+const LONG: usize = 64 << 20;
+
+/// Reads a bulk string of zeros whose last byte is `x`.
+fn expect_long(client: &mut Client, len: usize) -> anyhow::Result<()> {
+    client.expect(format!("${len}\r\n").as_bytes())?;
+    let (mut left, mut last) = (len + 2, Vec::new());
+    let mut buffer = vec![0; 1 << 20];
+    while left > 0 {
+        let room = left.min(buffer.len());
+        let n = client.read(&mut buffer[..room])?;
+        ensure!(n > 0, "closed with {left} bytes to come");
+        left -= n;
+        last = [last, buffer[n.saturating_sub(3)..n].to_vec()].concat();
+        last.drain(..last.len().saturating_sub(3));
+    }
+    ensure!(last == b"x\r\n", "{last:?}");
+    Ok(())
+}
+
+#[test]
+fn a_long_value_arrives_on_every_driver() {
+    on_every_driver(|driver| {
+        // Values are shared with the store, and are no output of the client's own.
+        let server = start(&["--driver", driver.name(), "--max-output-buffer", "1MiB"])?;
+        let mut client = server.connect()?;
+        ask(&mut client, &format!("SETRANGE k {} x", LONG - 1), &format!(":{LONG}\r\n"))?;
+        ask(&mut client, "SETRANGE l 999999 x", ":1000000\r\n")?;
+        send(&mut client, &[b"GET", b"k"])?;
+        send(&mut client, &[b"MGET", b"l", b"l", b"none", b"l"])?;
+        send(&mut client, &[b"PING"])?;
+        expect_long(&mut client, LONG)?;
+        client.expect(b"*4\r\n")?;
+        expect_long(&mut client, 1_000_000)?;
+        expect_long(&mut client, 1_000_000)?;
+        client.expect(b"$-1\r\n")?;
+        expect_long(&mut client, 1_000_000)?;
+        client.expect(b"+PONG\r\n")
+    });
+}
+
+/// A compressed value has to be decoded for each reply, which is the client's own then.
+#[test]
+fn a_long_value_that_has_to_be_decoded_arrives() -> anyhow::Result<()> {
+    let server = start(&["--compression", "lz4"])?;
+    let mut client = server.connect()?;
+    ask(&mut client, &format!("SETRANGE k {} x", LONG), &format!(":{}\r\n", LONG + 1))?;
+    send(&mut client, &[b"GET", b"k"])?;
+    expect_long(&mut client, LONG + 1)?;
+    ask(&mut client, "PING", "+PONG\r\n")
+}
+
+#[test]
+fn requests_may_have_a_million_arguments() -> anyhow::Result<()> {
+    const PAIRS: usize = 600_000;
+    let mut request = format!("*{}\r\n$4\r\nMSET\r\n", 1 + 2 * PAIRS).into_bytes();
+    for number in 0..PAIRS {
+        request.extend_from_slice(format!("$6\r\n{number:06}\r\n$1\r\nv\r\n").as_bytes());
+    }
+    let server = start(&[])?;
+    let mut client = server.connect()?;
+    client.send(&request)?;
+    client.expect(b"+OK\r\n")?;
+    ask(&mut client, "DBSIZE", &format!(":{PAIRS}\r\n"))?;
+    ask(&mut client, "GET 599999", "$1\r\nv\r\n")
+}
+
+/// Returns a number of a section of INFO.
+fn number(client: &mut Client, section: &str, name: &str) -> anyhow::Result<u64> {
+    Ok(field(&text(client, &format!("INFO {section}"))?, name)?.parse()?)
+}
+
+/// Sends the beginning of a request of which so many bytes are held; the server may close the connection meanwhile.
+fn send_torn(client: &mut Client, bytes: usize) -> anyhow::Result<()> {
+    client.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9000000\r\n")?;
+    let _ = client.send(&vec![b'v'; bytes]);
+    Ok(())
+}
+
+#[test]
+fn the_client_with_the_largest_buffers_is_closed_on_every_driver() {
+    on_every_driver(|driver| {
+        let kv = Kv::start(["--driver", driver.name(), "--maxmemory-clients", "1mb", "--workers", "8"])?;
+        let (mut admin, mut small, mut large) =
+            (Client::connect(kv.resp())?, Client::connect(kv.resp())?, Client::connect(kv.resp())?);
+        ask(&mut admin, "CONFIG GET maxmemory-clients", "*2\r\n$17\r\nmaxmemory-clients\r\n$7\r\n1048576\r\n")?;
+        send_torn(&mut small, 300_000)?;
+        let buffers = |client: &mut Client| number(client, "memory", "mem_clients_normal");
+        eventually("its bytes are counted", || Ok(buffers(&mut admin)? >= 294_912))?;
+        send_torn(&mut large, 2 << 20)?;
+        eventually("a client is closed", || Ok(number(&mut admin, "stats", "evicted_clients")? == 1))?;
+        let (_, _) = large.read_until_disconnect();
+        // A transaction counts, too.
+        let mut writer = Client::connect(kv.resp())?;
+        ask(&mut writer, "MULTI", "+OK\r\n")?;
+        let value = "v".repeat(400_000);
+        ask(&mut writer, &format!("SET a {value}"), "+QUEUED\r\n")?;
+        send(&mut writer, &[b"SET", b"b", value.as_bytes()])?;
+        eventually("another client is closed", || Ok(number(&mut admin, "stats", "evicted_clients")? == 2))?;
+        let (_, _) = writer.read_until_disconnect();
+        // The small one is as it was.
+        small.send(&vec![b'v'; 9_000_000 - 300_000]).ok();
+        drop((small, large, writer));
+        eventually("nothing is counted", || Ok(buffers(&mut admin)? == 0))?;
+        ask(&mut admin, "EXISTS a b", ":0\r\n")?;
+        drop(admin);
+        kv.stop()
+    });
+}
+
+/// A client that does not take its replies is counted with them; one that must not be evicted stays.
+#[test]
+fn replies_that_wait_count_on_every_driver() {
+    on_every_driver(|driver| {
+        let kv = Kv::start(["--driver", driver.name(), "--workers", "8"])?;
+        let (mut admin, mut reader) = (Client::connect(kv.resp())?, Client::connect(kv.resp())?);
+        ask(&mut admin, "SETRANGE k 19999999 x", ":20000000\r\n")?;
+        ask(&mut reader, "CLIENT NO-EVICT on", "+OK\r\n")?;
+        send(&mut reader, &[b"GET", b"k"])?;
+        eventually("the reply is counted", || Ok(number(&mut admin, "memory", "mem_clients_normal")? > 5_000_000))?;
+        ask(&mut admin, "CONFIG SET maxmemory-clients 1mb", "+OK\r\n")?;
+        expect_long(&mut reader, 20_000_000)?;
+        ask(&mut reader, "PING", "+PONG\r\n")?;
+        eventually("it counts no more", || Ok(number(&mut admin, "memory", "mem_clients_normal")? == 0))?;
+        ensure!(number(&mut admin, "stats", "evicted_clients")? == 0);
+        drop((admin, reader));
+        kv.stop()
+    });
+}
+
+// --- memory that is given back ----------------------------------------------------------------
+
+/// Memory of the process, in bytes.
+fn resident(server: &Server) -> anyhow::Result<u64> {
+    number(&mut server.connect()?, "memory", "used_memory_rss")
+}
+
+/// Stores or queues many values, in batches of a thousand.
+fn send_many(client: &mut Client, answer: &[u8]) -> anyhow::Result<()> {
+    let value = [b'v'; 100];
+    for batch in 0..200 {
+        let mut requests = Vec::new();
+        for number in 0..1000 {
+            let key = format!("key:{}", batch * 1000 + number);
+            wire::resp::client::command(&mut requests, &[b"SET", key.as_bytes(), &value]);
+        }
+        client.send(&requests)?;
+        client.expect(&answer.repeat(1000))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn memory_goes_back_after_a_large_transaction_and_after_flushall() -> anyhow::Result<()> {
+    for store in ["packed", "hashbrown", "std", "partitioned"] {
+        let server = start(&["--store", store, "--threads", "2"])?;
+        let mut client = server.connect()?;
+        // One round warms up what every server keeps.
+        send_many(&mut client, b"+OK\r\n")?;
+        ask(&mut client, "FLUSHALL", "+OK\r\n")?;
+        let fresh = start(&["--store", store, "--threads", "2"])?;
+        let base = resident(&fresh)?;
+        // Each thread's heap may keep 2 MiB.
+        let is_back = || Ok(resident(&server)? <= base + base / 10 + (6 << 20));
+        eventually("memory is back after FLUSHALL", is_back).with_context(|| store)?;
+        ask(&mut client, "MULTI", "+OK\r\n")?;
+        send_many(&mut client, b"+QUEUED\r\n")?;
+        ensure!(resident(&server)? > base + (20 << 20), "{store}: a transaction needs memory");
+        ask(&mut client, "DISCARD", "+OK\r\n")?;
+        eventually("memory is back after DISCARD", is_back).with_context(|| store)?;
+    }
+    Ok(())
+}
