@@ -197,6 +197,7 @@ fn kvcache(input: Vec<u8>) -> Setup<KvServer<PackedStore>> {
             snapshot: None,
             clock: kvcache::exact_time,
             scripts: ScriptOptions { memory_max: 64 << 20, time_limit: Duration::from_secs(5) },
+            pushed_bytes_max: 32 << 20,
             client_memory_max: 1 << 30,
             front_ends: vec![FrontEnd::Detect],
         },

@@ -74,9 +74,15 @@ fn the_suggested_command_works_as_printed() {
     let Some(_) = testkit::installed_program("redis-cli").unwrap() else { return };
     let kv = Kv::start::<&str>([]).unwrap();
     exchange(&mut Client::connect(kv.resp()).unwrap(), b"SET a 1\r\n", b"+OK\r\n").unwrap();
-    let stderr = kv.server.stderr();
-    let line = stderr.lines().find_map(|line| line.strip_prefix("try: ")).expect("a suggestion");
-    let output = Command::new("sh").args(["-c", line]).output().unwrap();
+    // A line may be read in two parts.
+    let suggestion = || {
+        let stderr = kv.server.stderr();
+        let (whole, _) = stderr.rsplit_once('\n')?;
+        whole.lines().find_map(|line| line.strip_prefix("try: ")).map(str::to_owned)
+    };
+    testkit::eventually("a suggestion", || Ok(suggestion().is_some())).unwrap();
+    let line = suggestion().expect("a suggestion");
+    let output = Command::new("sh").args(["-c", &line]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "PONG\n", "{line}");
     kv.stop().unwrap();
 }
