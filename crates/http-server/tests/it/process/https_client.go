@@ -31,10 +31,10 @@ func main() {
 			RootCAs: roots, MinVersion: version, MaxVersion: version,
 			ClientSessionCache: tls.NewLRUClientSessionCache(1),
 		}
-		for round := range 2 {
+		for round := 0; round < 2; round++ {
 			transport := &http.Transport{TLSClientConfig: config}
 			client := &http.Client{Transport: transport}
-			for request := range 5 {
+			for request := 0; request < 5; request++ {
 				got, err := client.Get(os.Args[2] + "/content")
 				check(err)
 				body, err := io.ReadAll(got.Body)
@@ -66,7 +66,8 @@ func multiplexed(roots *x509.CertPool, content []byte, url string) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
 	client := &http.Client{Transport: transport}
 	var group sync.WaitGroup
-	for n := range 32 {
+	for n := 0; n < 32; n++ {
+		n := n // Go before 1.22 has one for all rounds.
 		group.Add(1)
 		go func() {
 			defer group.Done()

@@ -218,6 +218,10 @@ impl Generator {
 
     /// Removes, adds or replaces an argument. That makes no short time.
     fn corrupt(&mut self, request: &mut Request) {
+        // What is left behind would be another member in either server.
+        if request.args[0].eq_ignore_ascii_case(b"SPOP") {
+            return;
+        }
         let junk = self.pick(JUNK);
         let len = request.args.len();
         match self.rng.u32(..3) {
@@ -229,7 +233,11 @@ impl Generator {
         if request.check == Check::Scan && request.args.get(1).is_some_and(|cursor| cursor != b"0") {
             request.check = Check::Kind;
         }
-        if request.args[0].eq_ignore_ascii_case(b"HRANDFIELD") {
+        // With another count, or none, they choose by chance.
+        if [&b"HRANDFIELD"[..], b"SRANDMEMBER", b"ZRANDMEMBER"]
+            .iter()
+            .any(|name| request.args[0].eq_ignore_ascii_case(name))
+        {
             request.check = Check::Kind;
         }
     }
