@@ -28,7 +28,7 @@ pub enum Stage {
     /// Another process accepts the connections to come: no more are accepted here, and those there are get their last replies
     /// ([`proto::Session::retire`]).
     Retiring,
-    /// What has been received is answered, and then all connections are closed.
+    /// Requests that have been received are answered, and then all connections are closed.
     Draining,
 }
 

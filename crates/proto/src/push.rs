@@ -1,6 +1,6 @@
 //! Output that no request asked for: any thread may push it into a connection.
 //!
-//! What is pushed waits in a mailbox. The session moves it into the connection's outbox as there is room, between two
+//! Pushed output waits in a mailbox. The session moves it into the connection's outbox as there is room, between two
 //! replies and never inside one, so that it has one order with them. A peer that does not read fills its mailbox; beyond
 //! the limit the connection is cut off, and whoever pushes never waits.
 

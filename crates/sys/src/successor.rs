@@ -58,7 +58,7 @@ impl Inherited {
     /// Takes the sockets that the environment announces, once; later there are none.
     ///
     /// # Errors
-    /// What is announced is not there, or is no listening socket.
+    /// A descriptor that is announced is not there, or is no listening socket.
     pub fn take() -> io::Result<Self> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
         let is_named = |variable: &str, id: Option<i32>| {

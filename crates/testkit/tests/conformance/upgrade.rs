@@ -167,7 +167,7 @@ fn the_file_of_a_unix_socket_goes_with_its_last_listener() {
     });
 }
 
-/// What one driver has done to a socket does not disturb another.
+/// Properties that one driver has given a socket do not disturb another.
 #[test]
 fn an_upgrade_may_change_the_driver() {
     PLAIN.check(|case| {
