@@ -26,7 +26,7 @@ struct Cli {
 enum Command {
     /// Measure the back ends of every server beside a null server and peers, and draw a report
     BenchMatrix(Box<matrix::Args>),
-    /// CPU per request of loadgen, wrk, redis-benchmark and memtier_benchmark side by side, against the null server
+    /// CPU per request of loadgen, wrk, h2load, redis-benchmark and memtier_benchmark side by side
     ClientCost(client_cost::Args),
     /// Check the architecture's fences: unsafe code, pure crates, dependency directions, file sizes
     Tidy,

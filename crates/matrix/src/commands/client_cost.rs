@@ -1,7 +1,8 @@
 //! Cost of a request to the client: `loadgen` beside the generators of others, in short interleaved runs against the null
-//! server, so that a machine whose pace changes changes it for all.
+//! server, so that a machine whose pace changes changes it for all. The null server has no HTTP/2; there it is `http-server`.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -17,16 +18,17 @@ use nix::{
     },
     unistd::Pid,
 };
+use tempfile::TempDir;
 
 use crate::workspace;
 
-/// CPU per request of `loadgen`, wrk, redis-benchmark and memtier_benchmark, against the same null server
+/// CPU per request of `loadgen`, wrk, h2load, redis-benchmark and memtier_benchmark, against the same server
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Runs of each client; the figures are medians
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// CPU of the null server
+    /// CPU of the server
     #[arg(long, default_value = "0")]
     server_cpu: usize,
     /// CPU of the clients
@@ -37,12 +39,20 @@ pub struct Args {
 /// Seconds that a run of another client takes. Its start and end count (wrk: 9 ms of CPU), those of ours do not.
 const PEER_S: u32 = 2;
 
+/// Language of a load.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Language {
+    Http1,
+    Http2,
+    Resp,
+}
+
 /// One kind of load.
 struct Workload {
     name: &'static str,
-    /// Protocol of the null server.
-    protocol: &'static str,
+    language: Language,
     connections: u32,
+    /// Requests outstanding on each connection.
     pipeline: u32,
     /// Requests of redis-benchmark, which knows no duration: about [`PEER_S`].
     requests: u64,
@@ -50,12 +60,23 @@ struct Workload {
     target: f64,
 }
 
-const WORKLOADS: [Workload; 4] = [
-    Workload { name: "http c64", protocol: "http", connections: 64, pipeline: 1, requests: 0, target: 0.70 },
-    Workload { name: "get P1", protocol: "resp", connections: 50, pipeline: 1, requests: 200_000, target: 0.55 },
-    Workload { name: "get P16", protocol: "resp", connections: 50, pipeline: 16, requests: 3_000_000, target: 0.60 },
-    Workload { name: "get P100", protocol: "resp", connections: 50, pipeline: 100, requests: 8_000_000, target: 0.60 },
-];
+const WORKLOADS: [Workload; 5] = {
+    use Language::{Http1, Http2, Resp};
+    [
+        Workload { name: "http c64", language: Http1, connections: 64, pipeline: 1, requests: 0, target: 0.70 },
+        Workload { name: "h2 c64x32", language: Http2, connections: 64, pipeline: 32, requests: 0, target: 0.70 },
+        Workload { name: "get P1", language: Resp, connections: 50, pipeline: 1, requests: 200_000, target: 0.55 },
+        Workload { name: "get P16", language: Resp, connections: 50, pipeline: 16, requests: 3_000_000, target: 0.60 },
+        Workload {
+            name: "get P100",
+            language: Resp,
+            connections: 50,
+            pipeline: 100,
+            requests: 8_000_000,
+            target: 0.60,
+        },
+    ]
+};
 
 /// A client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,28 +84,31 @@ enum Client {
     Epoll,
     Uring,
     Wrk,
+    H2load,
     RedisBenchmark,
     Memtier,
 }
 
 impl Client {
-    const ALL: [Self; 5] = [Self::Epoll, Self::Uring, Self::Wrk, Self::RedisBenchmark, Self::Memtier];
+    const ALL: [Self; 6] = [Self::Epoll, Self::Uring, Self::Wrk, Self::H2load, Self::RedisBenchmark, Self::Memtier];
 
     fn name(self) -> &'static str {
         match self {
             Self::Epoll => "loadgen --engine epoll",
             Self::Uring => "loadgen --engine uring",
             Self::Wrk => "wrk",
+            Self::H2load => "h2load",
             Self::RedisBenchmark => "redis-benchmark",
             Self::Memtier => "memtier_benchmark",
         }
     }
 
-    fn speaks(self, protocol: &str) -> bool {
+    fn speaks(self, language: Language) -> bool {
         match self {
             Self::Epoll | Self::Uring => true,
-            Self::Wrk => protocol == "http",
-            Self::RedisBenchmark | Self::Memtier => protocol == "resp",
+            Self::Wrk => language == Language::Http1,
+            Self::H2load => language == Language::Http2,
+            Self::RedisBenchmark | Self::Memtier => language == Language::Resp,
         }
     }
 
@@ -102,7 +126,7 @@ impl Client {
 
     /// The one that the targets are about.
     fn is_measure(self) -> bool {
-        matches!(self, Self::Wrk | Self::RedisBenchmark)
+        matches!(self, Self::Wrk | Self::H2load | Self::RedisBenchmark)
     }
 }
 
@@ -122,11 +146,11 @@ pub fn run(args: &Args) -> Result<std::process::ExitCode> {
     let titles = ["client", "CPU µs/request", "requests/s", "epoll's share", "uring's share"];
     println!("{:<10}{:<24}{:>15}{:>14}{:>18}{:>18}", "", titles[0], titles[1], titles[2], titles[3], titles[4]);
     for workload in &WORKLOADS {
-        let null = Null::start(&ours, workload.protocol, args.server_cpu)?;
-        let asking: Vec<Client> = clients.iter().copied().filter(|client| client.speaks(workload.protocol)).collect();
+        let server = Server::start(&ours, workload.language, args.server_cpu)?;
+        let asking: Vec<Client> = clients.iter().copied().filter(|client| client.speaks(workload.language)).collect();
         let mut rounds = Vec::new();
         for _ in 0..args.rounds {
-            let round = asking.iter().map(|&client| measure(client, &ours, workload, &null, args.client_cpu));
+            let round = asking.iter().map(|&client| measure(client, &ours, workload, &server, args.client_cpu));
             rounds.push(round.collect::<Result<Vec<Cost>>>()?);
         }
         for (index, &client) in asking.iter().enumerate() {
@@ -162,12 +186,14 @@ fn median(mut values: Vec<f64>) -> f64 {
     if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] }
 }
 
+/// Builds our programs, and returns the directory that they are in.
 fn build() -> Result<PathBuf> {
-    let status = workspace::cargo().args(["build", "--release", "-p", "loadgen"]).status().context("cargo build")?;
+    let programs = ["build", "--release", "-p", "loadgen", "-p", "http-server"];
+    let status = workspace::cargo().args(programs).status().context("cargo build")?;
     if !status.success() {
         bail!("cargo build failed");
     }
-    Ok(workspace::metadata()?.target_directory.join("release/loadgen"))
+    Ok(workspace::metadata()?.target_directory.join("release"))
 }
 
 /// CPU time of all children that have ended.
@@ -178,27 +204,30 @@ fn children_cpu_us() -> Result<f64> {
     Ok(microseconds)
 }
 
-fn measure(client: Client, ours: &Path, workload: &Workload, null: &Null, cpu: usize) -> Result<Cost> {
+fn measure(client: Client, ours: &Path, workload: &Workload, server: &Server, cpu: usize) -> Result<Cost> {
     let (port, connections, pipeline) =
-        (null.port.as_str(), workload.connections.to_string(), workload.pipeline.to_string());
+        (server.port.as_str(), workload.connections.to_string(), workload.pipeline.to_string());
     let (requests, wrk_time) = (workload.requests.to_string(), format!("-d{PEER_S}s"));
-    let memtier_time = format!("--test-time={PEER_S}");
+    let (h2load_time, memtier_time) = (format!("-D{PEER_S}"), format!("--test-time={PEER_S}"));
     let url = format!("http://127.0.0.1:{port}/");
     let address = format!("127.0.0.1:{port}");
-    let ours = ours.to_str().context("the target directory's name is not UTF-8")?;
+    let loadgen = ours.join("loadgen");
+    let loadgen = loadgen.to_str().context("the target directory's name is not UTF-8")?;
     let arguments = match client {
         Client::Epoll | Client::Uring => {
             let engine = if client == Client::Epoll { "epoll" } else { "uring" };
-            let mut arguments = vec![ours, if workload.protocol == "http" { "http" } else { "kv" }];
-            if workload.protocol == "resp" {
-                arguments.push("--constant-values");
-            }
-            arguments.extend(["--engine", engine, "-t", "1", "-c", &connections, "-P", &pipeline, "-d", "700ms"]);
-            arguments.extend(["--warmup", "200ms", "--format", "json"]);
-            arguments.push(if workload.protocol == "http" { &url } else { &address });
+            let (load, outstanding, target) = match workload.language {
+                Language::Http1 => (&["http"][..], "--pipeline", &url),
+                Language::Http2 => (&["http", "--http2"][..], "--streams", &url),
+                Language::Resp => (&["kv", "--constant-values"][..], "--pipeline", &address),
+            };
+            let mut arguments = [&[loadgen], load].concat();
+            arguments.extend(["--engine", engine, "-t", "1", "-c", &connections, outstanding, &pipeline]);
+            arguments.extend(["-d", "700ms", "--warmup", "200ms", "--format", "json", target]);
             arguments
         }
         Client::Wrk => vec!["wrk", "-t1", "-c", &connections, &wrk_time, &url],
+        Client::H2load => vec!["h2load", "-t1", "-c", &connections, "-m", &pipeline, &h2load_time, &url],
         Client::RedisBenchmark => {
             let mut arguments = vec!["redis-benchmark", "-h", "127.0.0.1", "-p", port, "-t", "get", "-q"];
             arguments.extend(["-r", "1000000", "-c", &connections, "-P", &pipeline, "-n", &requests]);
@@ -242,6 +271,14 @@ fn cost(client: Client, text: &str, workload: &Workload, cpu_us: f64) -> Result<
             let requests = number_before(" requests in").context("no number of requests")?;
             Ok(Cost { us_per_request: cpu_us / requests, rps: requests / f64::from(PEER_S) })
         }
+        Client::H2load => {
+            let rps = number_before(" req/s").context("no rate")?;
+            let requests = number_before(" succeeded").filter(|count| *count > 0.0).context("no requests")?;
+            if number_before(" failed") != Some(0.0) {
+                bail!("requests failed");
+            }
+            Ok(Cost { us_per_request: cpu_us / requests, rps })
+        }
         Client::RedisBenchmark => {
             let rps = number_before(" requests per second").context("no rate")?;
             Ok(Cost { us_per_request: cpu_us / workload.requests as f64, rps })
@@ -260,27 +297,44 @@ fn cost(client: Client, text: &str, workload: &Workload, cpu_us: f64) -> Result<
     }
 }
 
-/// A null server on a CPU of its own; it ends when this is dropped.
-struct Null {
+/// Server on a CPU of its own; it ends when this is dropped.
+struct Server {
     child: Child,
     port: String,
+    /// Content of a server of files.
+    _content: Option<TempDir>,
 }
 
-impl Null {
-    fn start(ours: &Path, protocol: &str, cpu: usize) -> Result<Self> {
-        let mut command = Command::new(ours);
-        command.args(["null", "--listen", "127.0.0.1:0", "--protocol", protocol, "--pin", &cpu.to_string()]);
+impl Server {
+    fn start(ours: &Path, language: Language, cpu: usize) -> Result<Self> {
+        let cpu = cpu.to_string();
+        let listen = ["--listen", "127.0.0.1:0", "--pin", &cpu];
+        let (mut command, content) = match language {
+            Language::Http1 | Language::Resp => {
+                let mut command = Command::new(ours.join("loadgen"));
+                let protocol = if language == Language::Resp { "resp" } else { "http" };
+                command.args(["null", "--protocol", protocol]).args(listen);
+                (command, None)
+            }
+            Language::Http2 => {
+                let content = tempfile::tempdir().context("temporary directory")?;
+                fs::write(content.path().join("index.html"), [b'x'; 128]).context("a file of 128 bytes")?;
+                let mut command = Command::new(ours.join("http-server"));
+                command.args(["--driver", "epoll", "--threads", "1"]).args(listen).arg(content.path());
+                (command, Some(content))
+            }
+        };
         let child = sys::child::end_with_starter(command.stdout(Stdio::piped())).spawn();
-        let mut child = child.context("cannot start the null server")?;
+        let mut child = child.context("cannot start the server")?;
         let mut line = String::new();
         let stdout = child.stdout.take().context("standard output is piped")?;
         BufReader::new(stdout).read_line(&mut line)?;
-        let Some((_, port)) = line.trim().rsplit_once(':') else { bail!("the null server did not start") };
-        Ok(Self { port: port.to_owned(), child })
+        let Some((_, port)) = line.trim().rsplit_once(':') else { bail!("the server did not start") };
+        Ok(Self { port: port.to_owned(), child, _content: content })
     }
 }
 
-impl Drop for Null {
+impl Drop for Server {
     fn drop(&mut self) {
         if let Ok(pid) = i32::try_from(self.child.id()) {
             // It has ended already if this fails.
@@ -295,9 +349,22 @@ mod tests {
     use super::*;
 
     fn of(client: Client, text: &str) -> Cost {
-        let workload = Workload { requests: 1_000, ..WORKLOADS[1] };
+        let workload = Workload { requests: 1_000, ..WORKLOADS[0] };
         cost(client, text, &workload, 5_000.0).expect(text)
     }
+
+    /// Output of h2load 1.52.0, without the table of times.
+    const H2LOAD_1_52: &str = "\
+starting benchmark...
+spawning thread #0: 64 total client(s). Timing-based test with 0s of warm-up time and 2s of main duration for measurements.
+Warm-up started for thread #0.
+Main benchmark duration is over for thread #0. Stopping all clients.
+
+finished in 2.00s, 1250.50 req/s, 206.28KB/s
+requests: 2501 total, 2501 started, 2501 done, 2500 succeeded, 0 failed, 0 errored, 0 timeout
+status codes: 2500 2xx, 0 3xx, 0 4xx, 0 5xx
+traffic: 412.56KB (422462) total, 45.91KB (47012) headers (space savings 87.95%), 312.50KB (320000) data
+";
 
     /// Output of memtier_benchmark 2.3.0, without its configuration and the rows of the single commands.
     const MEMTIER_2_3: &str = r#"{
@@ -344,6 +411,10 @@ mod tests {
         let memtier = of(Client::Memtier, MEMTIER_2_3);
         assert!((memtier.us_per_request - 5_000.0 / 37_968.0).abs() < 1e-9 && (memtier.rps - 36_373.7).abs() < 1e-9);
         assert!(cost(Client::Wrk, "nothing", &WORKLOADS[0], 1.0).is_err());
+        let h2load = of(Client::H2load, H2LOAD_1_52);
+        assert!((h2load.us_per_request - 2.0).abs() < 1e-9 && (h2load.rps - 1_250.5).abs() < 1e-9);
+        let failed = H2LOAD_1_52.replace(" 0 failed", " 1 failed");
+        assert!(cost(Client::H2load, &failed, &WORKLOADS[1], 1.0).is_err());
     }
 
     #[test]
