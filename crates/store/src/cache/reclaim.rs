@@ -43,21 +43,30 @@ impl<S: Store> Cache<S> {
     }
 
     #[cold]
+    #[inline(never)]
     pub(super) fn expire(&mut self, hash: u64, location: S::Location) {
-        self.note_loss(hash, location, Cause::Expired);
-        self.remove_entry(hash, location);
+        self.lose(hash, location, Cause::Expired);
         self.counts.expired += 1;
     }
 
-    /// Notes that an entry is about to go, while its key can still be read.
+    /// Removes an entry that nobody has asked to remove.
     #[inline]
-    fn note_loss(&mut self, hash: u64, location: S::Location, cause: Cause) {
+    fn lose(&mut self, hash: u64, location: S::Location, cause: Cause) {
         if self.is_observed {
-            self.watched.count(hash);
-            if let Some(observer) = &self.watched.observer {
-                observer.changed(self.store.view(location).key, cause);
-            }
+            self.note_loss(hash, location, cause);
         }
+        self.store.remove(hash, location);
+    }
+
+    /// Notes that an entry is about to go, while its key can still be read, and frees its object.
+    #[cold]
+    #[inline(never)]
+    fn note_loss(&mut self, hash: u64, location: S::Location, cause: Cause) {
+        self.watched.count(hash);
+        if let Some(observer) = &self.watched.observer {
+            observer.changed(self.store.view(location).key, cause);
+        }
+        self.free_object(location);
     }
 
     /// Evicts some entries after the limit has been lowered. Has to be called from time to time. True: there is nothing more
@@ -162,8 +171,7 @@ impl<S: Store> Cache<S> {
             self.expire(hash, victim);
             return true;
         }
-        self.note_loss(hash, victim, Cause::Evicted);
-        self.remove_entry(hash, victim);
+        self.lose(hash, victim, Cause::Evicted);
         self.policy.on_evict(hash);
         self.counts.evicted += 1;
         true
