@@ -45,6 +45,8 @@ enum Step {
     Instructions,
     /// Every interleaving of what shares memory without a lock, by loom
     Models,
+    /// Every law of the drivers in every case: each driver with one thread and with two
+    Conformance,
     /// Each libFuzzer target, with AddressSanitizer
     Fuzz,
     /// Tests with AddressSanitizer
@@ -100,6 +102,7 @@ impl Step {
         match self {
             Self::Instructions => instructions(),
             Self::Models => models(),
+            Self::Conformance => conformance(),
             Self::Fuzz => fuzz::run(Duration::from_secs(args.seconds)),
             Self::Address => sanitize("address", &[]),
             Self::Thread => match tools::has_standard_library_sources()? {
@@ -127,6 +130,13 @@ fn instructions() -> Result<Outcome> {
 
 fn models() -> Result<Outcome> {
     ci::models()?;
+    Ok(Outcome::Passed)
+}
+
+/// `cargo test` checks each law with one number of threads for each driver.
+fn conformance() -> Result<Outcome> {
+    let tests = ["test", "--package", "testkit", "--test", "conformance"];
+    run_shown(cargo().args(tests).env("QUINTET_CONFORMANCE", "all"))?;
     Ok(Outcome::Passed)
 }
 
