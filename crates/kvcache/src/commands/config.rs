@@ -7,7 +7,7 @@ use store::{PolicyKind, Store};
 
 use super::call::{Call, parse_integer};
 use crate::{
-    glob, memory_size,
+    glob,
     reply::{Outcome, Refusal},
     state::{DATABASES, Notifications, ServerState},
 };
@@ -277,7 +277,7 @@ fn number(value: &[u8], least: i64, most: i64) -> Result<i64, String> {
 }
 
 fn memory_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
-    let bytes = std::str::from_utf8(value).ok().and_then(memory_size::parse);
+    let bytes = std::str::from_utf8(value).ok().and_then(service::parse_size);
     let bytes = bytes.ok_or_else(|| "argument must be a memory value".to_owned())?;
     let bytes = usize::try_from(bytes).ok().filter(|&bytes| bytes > 0);
     Ok(Box::new(move |call| {
@@ -288,7 +288,7 @@ fn memory_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String>
 }
 
 fn client_memory_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
-    let bytes = std::str::from_utf8(value).ok().and_then(memory_size::parse);
+    let bytes = std::str::from_utf8(value).ok().and_then(service::parse_size);
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = bytes.ok_or_else(|| "argument must be a memory value".to_owned())?;
     Ok(Box::new(move |call| call.state.clients.set_memory_max(bytes)))
