@@ -31,7 +31,7 @@ pub fn positive_duration(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// An explanation with an example.
 pub fn size(text: &str) -> Result<ByteSize, String> {
-    parse_size(text).map(ByteSize).ok_or_else(|| "not a size, like 4096, 64KiB, 10mb or 1.5GiB".to_owned())
+    parse_size(text).map(ByteSize).ok_or_else(|| "not a size, like 4096, 64KiB, 10MB or 1GiB".to_owned())
 }
 
 /// Parses an amount of memory: a number of bytes, or a number, perhaps with a fraction, and a unit in any case. Units are
