@@ -199,6 +199,7 @@ fn kvcache(input: Vec<u8>) -> Setup<KvServer<PackedStore>> {
             scripts: ScriptOptions { memory_max: 64 << 20, time_limit: Duration::from_secs(5) },
             pushed_bytes_max: 32 << 20,
             client_memory_max: 1 << 30,
+            item_bytes_max: 1 << 20,
             front_ends: vec![FrontEnd::Detect],
         },
     );

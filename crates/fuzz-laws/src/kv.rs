@@ -114,7 +114,7 @@ pub fn memcached_request(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let limits = match seed >> 7 {
         0 => memcached::Limits::default(),
-        _ => memcached::Limits { value_bytes_max: 20, line_bytes_max: 30, keys_line_bytes_max: 50 },
+        _ => memcached::Limits { item_bytes_max: 80, line_bytes_max: 30, keys_line_bytes_max: 50 },
     };
     let [whole, torn] = [Tearing::whole(), Tearing::new(seed)].map(|tearing| {
         let (mut parser, mut meanings) = (memcached::RequestParser::default(), Vec::new());
@@ -184,4 +184,60 @@ pub fn memcached_reply(data: &[u8]) {
         (meanings, consumed)
     });
     assert_eq!(whole, torn, "at once, and torn");
+}
+
+/// Requests of memcached's binary protocol have the same meaning in pieces as in one, and so have replies; a client
+/// understands whatever a request is answered.
+pub fn memcached_binary(data: &[u8]) {
+    let Some((&seed, stream)) = data.split_first() else { return };
+    let limits = match seed >> 7 {
+        0 => memcached::Limits::default(),
+        _ => memcached::Limits { item_bytes_max: 80, ..memcached::Limits::default() },
+    };
+    let [whole, torn] = [Tearing::whole(), Tearing::new(seed)].map(|tearing| {
+        let (mut parser, mut meanings) = (memcached::RequestParser::default(), Vec::new());
+        read_torn(stream, tearing, |input| match parser.parse(input, &limits) {
+            Ok(memcached::Parsed::Complete { request: memcached::Request::Binary(request), consumed }) => {
+                understand_answers(&request);
+                meanings.push(format!("{request:?}"));
+                Progress::Consumed(consumed)
+            }
+            Ok(memcached::Parsed::Skipped { consumed }) => Progress::Consumed(consumed),
+            Ok(memcached::Parsed::Incomplete { .. }) => Progress::Incomplete,
+            // Text has a law of its own.
+            Ok(memcached::Parsed::Complete { .. } | memcached::Parsed::Refused { .. }) | Err(_) => Progress::End,
+        });
+        let consumed = read_torn(stream, tearing, |input| match memcached::binary::client::decode(input) {
+            Ok(Some((reply, length))) => {
+                meanings.push(format!("{reply:?}"));
+                Progress::Consumed(length)
+            }
+            Ok(None) => Progress::Incomplete,
+            Err(error) => {
+                meanings.push(error.to_string());
+                Progress::End
+            }
+        });
+        (meanings, consumed)
+    });
+    assert_eq!(whole, torn, "at once, and torn");
+}
+
+fn understand_answers(request: &memcached::binary::Request<'_>) {
+    use memcached::binary::{Status, client, reply};
+    let (mut out, key) = (Vec::new(), request.command.single_key().unwrap_or_default());
+    reply::value_header(&mut out, request.head, request.cas, 7, key, 5);
+    out.extend_from_slice(b"value");
+    match client::decode(&out) {
+        Ok(Some((read, length))) => {
+            assert_eq!((length, read.key, read.value, read.cas), (out.len(), key, b"value".as_slice(), request.cas));
+            assert_eq!((read.opcode, read.opaque), (request.head.opcode, request.head.opaque));
+        }
+        other => panic!("{other:?}"),
+    }
+    for &status in Status::ALL {
+        out.clear();
+        reply::error(&mut out, request.head, status);
+        assert!(matches!(client::decode(&out), Ok(Some((read, _))) if read.status == status as u16));
+    }
 }

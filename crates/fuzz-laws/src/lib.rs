@@ -23,7 +23,7 @@ pub use coding::accept_encoding;
 pub use config::config;
 pub use file::file;
 pub use http2::{hpack, http2};
-pub use kv::{memcached_reply, memcached_request, resp_reply, resp_request, us};
+pub use kv::{memcached_binary, memcached_reply, memcached_request, resp_reply, resp_request, us};
 pub use request::http1_request;
 pub use response::http1_response;
 pub use session::session;
@@ -36,7 +36,7 @@ mod tests {
     /// Every seed, and every input that a fuzzer has found and that was kept, obeys its law.
     #[test]
     fn the_corpus_obeys_the_laws() {
-        let targets: [(&str, Law); 15] = [
+        let targets: [(&str, Law); 16] = [
             ("accept_encoding", super::accept_encoding),
             ("cgi", super::cgi),
             ("config", super::config),
@@ -45,6 +45,7 @@ mod tests {
             ("http1_request", super::http1_request),
             ("http1_response", super::http1_response),
             ("http2", super::http2),
+            ("memcached_binary", super::memcached_binary),
             ("memcached_reply", super::memcached_reply),
             ("memcached_request", super::memcached_request),
             ("resp_reply", super::resp_reply),

@@ -11,7 +11,6 @@ use sys::listen::Address;
 use crate::{
     codec::{Codec, Compression},
     connection::FrontEnd,
-    memory_size,
     state::{Space, SpaceOptions},
     store_kind::{Sharing, StoreKind},
 };
@@ -35,18 +34,23 @@ pub struct KvArgs {
     #[arg(long, value_name = "POLICY", value_enum, hide_possible_values = true, default_value = "allkeys-s3fifo")]
     pub eviction: PolicyKind,
 
-    /// Limit of the memory for entries, such as 100mb or 1.5GiB, both powers of 1024; 0: no limit
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = memory)]
+    /// Limit of the memory for entries, such as 100mb or 1.5GiB; 0: no limit
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = service::size)]
     pub maxmemory: ByteSize,
 
     /// Limit of the memory of clients' buffers: requests that are not whole, open transactions, replies that wait. Above it the
     /// clients with the most are closed; 0: no limit [default: a quarter of the machine's memory, 1GiB at least]
-    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    #[arg(long, value_name = "SIZE", value_parser = service::size)]
     pub maxmemory_clients: Option<ByteSize>,
 
-    /// Address for memcached's text and meta protocols; repeatable
+    /// Address for memcached's text, meta and binary protocols; repeatable
     #[arg(long, value_name = "ADDR")]
     pub memcached_listen: Vec<Address>,
+
+    /// Largest item of memcached's clients, counted as memcached counts it (key, value and 59 bytes), 1KiB at least; it
+    /// cannot exceed --max-request-size
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = item_size)]
+    pub max_item_size: ByteSize,
 
     /// Address for the 0x1F text protocol alone; repeatable. --listen detects it, too, unless the first request contains a
     /// line feed
@@ -68,7 +72,7 @@ pub struct KvArgs {
     pub compression: Compression,
 
     /// Length from which values are compressed
-    #[arg(long, value_name = "SIZE", default_value = "30", value_parser = memory)]
+    #[arg(long, value_name = "SIZE", default_value = "30", value_parser = service::size)]
     pub compression_threshold: ByteSize,
 
     /// Snapshot file: loaded at the start if it exists, saved by SAVE, BGSAVE and at the end; its directory must exist
@@ -89,7 +93,7 @@ pub struct KvArgs {
     pub script_memory: ByteSize,
 
     /// Limit of the messages that are held for a subscriber that does not read: beyond it the connection is closed
-    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = memory)]
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = service::size)]
     pub max_pushed: ByteSize,
 
     /// Write a JSON object for each request of sampled connections to this file, or - for standard error; SIGUSR1 has the
@@ -159,14 +163,18 @@ impl KvArgs {
     }
 }
 
-fn memory(text: &str) -> Result<ByteSize, String> {
-    memory_size::parse(text).map(ByteSize).ok_or_else(|| "not a size, such as 30, 100mb or 1.5GiB".to_owned())
-}
-
 /// Parses a size with room for the libraries and a script.
 fn script_memory(text: &str) -> Result<ByteSize, String> {
-    memory(text).and_then(|size| match size.as_u64() {
+    service::size(text).and_then(|size| match size.as_u64() {
         0..0x10_0000 => Err("less than 1MiB".to_owned()),
+        _ => Ok(size),
+    })
+}
+
+/// Parses the limit of an item, which memcached does not let be less than 1 KiB, either.
+fn item_size(text: &str) -> Result<ByteSize, String> {
+    service::size(text).and_then(|size| match size.as_u64() {
+        0..1024 => Err("less than 1KiB".to_owned()),
         _ => Ok(size),
     })
 }

@@ -158,6 +158,7 @@ impl WithStore for Serve<'_> {
             },
             pushed_bytes_max: usize::try_from(kv.max_pushed.as_u64()).unwrap_or(usize::MAX),
             client_memory_max: kv.client_memory_max(),
+            item_bytes_max: usize::try_from(kv.max_item_size.as_u64()).unwrap_or(usize::MAX),
         };
         let space = Space::<S>::new(kv.space(host.threads(), sharing));
         warn_of_small_memory(&space, kv);

@@ -48,6 +48,8 @@ pub struct KvOptions {
     pub pushed_bytes_max: usize,
     /// Limit of the memory of clients' buffers, in bytes; 0: no limit.
     pub client_memory_max: usize,
+    /// Limit of an item that a memcached client stores: key, value and what memcached counts beside them, in bytes.
+    pub item_bytes_max: usize,
 }
 
 /// Limits of scripts.
@@ -96,6 +98,7 @@ impl<S: Store + 'static> KvServer<S> {
             scripts,
             pushed_bytes_max,
             client_memory_max,
+            item_bytes_max,
         } = options;
         let scripts = Scripts::new(scripts.memory_max, scripts.time_limit);
         let snapshots = SnapshotStore::new(snapshot);
@@ -110,6 +113,7 @@ impl<S: Store + 'static> KvServer<S> {
             scripts,
             pushed_bytes_max,
             client_memory_max,
+            item_bytes_max,
         };
         Self {
             state: Arc::new(ServerState::new(state)),

@@ -40,6 +40,7 @@ pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
             scripts: ScriptOptions { memory_max: 16 << 20, time_limit: Duration::from_secs(5) },
             pushed_bytes_max: 1 << 20,
             client_memory_max: 0,
+            item_bytes_max: 1 << 20,
         },
     ));
     let conn = connect(&server, FrontEnd::Detect);

@@ -36,13 +36,13 @@ struct Args {
     #[arg(long, default_value_t = 20)]
     clients: usize,
     /// Size of the file
-    #[arg(long, default_value = "256MiB")]
+    #[arg(long, default_value = "256MiB", value_parser = service::size)]
     size: ByteSize,
     /// Capacity of the FIFOs
-    #[arg(long, default_value = "1MiB")]
+    #[arg(long, default_value = "1MiB", value_parser = service::size)]
     pipe_size: ByteSize,
     /// Clients read into buffers of this size instead of splicing to /dev/null
-    #[arg(long)]
+    #[arg(long, value_parser = service::size)]
     read: Option<ByteSize>,
     #[arg(long, default_value_t = 3)]
     rounds: usize,

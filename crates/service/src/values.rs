@@ -26,12 +26,41 @@ pub fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses an amount of memory: a number of bytes, or a number with a unit.
+/// Parses an amount of memory, as [`parse_size`] does.
 ///
 /// # Errors
 /// An explanation with an example.
 pub fn size(text: &str) -> Result<ByteSize, String> {
-    text.parse().map_err(|_| "not a size, like 4096, 64KiB, 10MB or 1GiB".to_owned())
+    parse_size(text).map(ByteSize).ok_or_else(|| "not a size, like 4096, 64KiB, 10MB or 1GiB".to_owned())
+}
+
+/// Parses an amount of memory: a number of bytes, or a number, perhaps with a fraction, and a unit in any case. Units are
+/// those of Redis, for all programs alike: `kb`, `mb`, `gb`, `tb` and `pb` are powers of 1024, as are `kib` to `pib`; `k`,
+/// `m`, `g`, `t` and `p` are powers of 1000.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let is_number = |character: char| character.is_ascii_digit() || character == '.';
+    let (number, unit) = text.split_at(text.find(|character| !is_number(character)).unwrap_or(text.len()));
+    let unit = unit.trim().to_ascii_lowercase();
+    let (prefix, base) = match unit.strip_suffix('b') {
+        None => (unit.strip_suffix('i').unwrap_or(&unit), if unit.ends_with('i') { 1024_u64 } else { 1000 }),
+        Some(prefix) => (prefix.strip_suffix('i').unwrap_or(prefix), 1024),
+    };
+    let exponent = match prefix {
+        "" if unit.contains('i') => return None,
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        "p" => 5,
+        _ => return None,
+    };
+    let factor = base.pow(exponent);
+    if !number.contains('.') {
+        return number.parse::<u64>().ok()?.checked_mul(factor);
+    }
+    let bytes = number.parse::<f64>().ok()? * factor as f64;
+    (bytes < u64::MAX as f64).then_some(bytes as u64)
 }
 
 /// Parses a size that is not 0.
@@ -111,13 +140,47 @@ mod tests {
 
     #[test]
     fn a_bad_size_is_explained_by_an_example() {
-        for (text, bytes) in [("4096", 4096), ("64KiB", 64 << 10), ("10MB", 10_000_000), ("0", 0)] {
+        for (text, bytes) in [("4096", 4096), ("64KiB", 64 << 10), ("10MB", 10 << 20), ("0", 0)] {
             assert_eq!(size(text), Ok(ByteSize(bytes)), "{text}");
         }
         for bad in ["", "large", "-1", "1 elephant"] {
             assert!(size(bad).unwrap_err().contains("like 4096, 64KiB"), "{bad}");
         }
         assert!(positive_size("0KiB").is_err() && positive_size("1").is_ok());
+    }
+
+    #[test]
+    fn sizes_have_the_units_of_redis() {
+        for (text, bytes) in [
+            ("0", Some(0)),
+            ("100", Some(100)),
+            ("100b", Some(100)),
+            ("1k", Some(1000)),
+            ("1kb", Some(1024)),
+            ("1Ki", Some(1024)),
+            ("2MB", Some(2 << 20)),
+            ("1gb", Some(1 << 30)),
+            ("1GiB", Some(1 << 30)),
+            ("1.5MiB", Some(3 << 19)),
+            ("1.0gb", Some(1 << 30)),
+            ("1.5gb", Some(3 << 29)),
+            ("1tb", Some(1 << 40)),
+            ("1pb", Some(1 << 50)),
+            ("2 GB", Some(2 << 30)),
+            ("1.5k", Some(1500)),
+            (".", None),
+            ("i", None),
+            ("1i", None),
+            ("1ib", None),
+            ("1.2.3", None),
+            ("1bb", None),
+            ("", None),
+            ("-1", None),
+            ("foo", None),
+            ("99999999999gb", None),
+        ] {
+            assert_eq!(parse_size(text), bytes, "{text:?}");
+        }
     }
 
     #[test]

@@ -118,6 +118,12 @@ macro_rules! with_command_rows {
             "hpexpiretime" (-5) [READONLY FAST] ONE_KEY, "hash" "7.4.0" => field_expiry::hpexpiretime;
             /// Removes the expiry of fields.
             "hpersist" (-5) [WRITE FAST] ONE_KEY, "hash" "7.4.0" => field_expiry::hpersist;
+            /// Returns the values of fields, and deletes them.
+            "hgetdel" (-5) [WRITE FAST] ONE_KEY, "hash" "8.0.0" => field_values::hgetdel;
+            /// Returns the values of fields, and changes their expiry.
+            "hgetex" (-5) [WRITE FAST] ONE_KEY, "hash" "8.0.0" => field_values::hgetex;
+            /// Sets the values of fields and their expiry.
+            "hsetex" (-6) [WRITE DENYOOM FAST] ONE_KEY, "hash" "8.0.0" => field_values::hsetex;
             /// Deletes keys.
             "unlink" (-2) [WRITE FAST] ALL_KEYS, "generic" "4.0.0" => generic::del;
             /// Counts the keys that exist.

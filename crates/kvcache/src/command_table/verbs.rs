@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use wire::memcached::binary::Opcode;
+
 use super::TABLE;
 
 /// Number of the first command of the 0x1F text protocol.
@@ -89,17 +91,18 @@ verbs! {
 }
 
 verbs! {
-    /// memcached's commands; `bget` is counted as `get`, which it is.
+    /// memcached's commands; `bget` is counted as `get`, which it is. Those of the binary protocol are counted under the
+    /// names of the text protocol, quiet or not.
     MemcachedVerb from MEMCACHED_FIRST;
     Get = "get" Set = "set" Gets = "gets" Gat = "gat" Gats = "gats" Add = "add" Replace = "replace" Append = "append"
     Prepend = "prepend" Cas = "cas" Touch = "touch" Delete = "delete" Incr = "incr" Decr = "decr"
     MetaGet = "mg" MetaSet = "ms" MetaDelete = "md" MetaArithmetic = "ma" MetaDebug = "me" MetaNoop = "mn"
     FlushAll = "flush_all" Version = "version" Verbosity = "verbosity" Stats = "stats" Quit = "quit"
-    Shutdown = "shutdown"
+    Shutdown = "shutdown" Slabs = "slabs" CacheMemoryLimit = "cache_memlimit" Noop = "noop" Sasl = "sasl"
 }
 
 /// Bytes that the longest of memcached's names and a byte behind it fit into.
-const NAME_BYTES_MAX: usize = 10;
+const NAME_BYTES_MAX: usize = 15;
 
 impl MemcachedVerb {
     /// Returns the command that a request begins with, or `None` if no command has this name.
@@ -110,8 +113,36 @@ impl MemcachedVerb {
         let end = word.iter().take(NAME_BYTES_MAX).position(|byte| matches!(byte, b' ' | b'\r' | b'\n' | 0))?;
         match &word[..end] {
             b"bget" => Some(Self::Get),
+            // Those that only the binary protocol has.
+            b"noop" | b"sasl" => None,
             word => Self::ALL.iter().copied().find(|verb| verb.name().as_bytes() == word),
         }
+    }
+
+    /// Returns the command of a binary request with this number.
+    #[inline]
+    pub(crate) fn of_binary(number: u8) -> Option<Self> {
+        let (opcode, _) = Opcode::from_number(number)?;
+        Some(match opcode {
+            Opcode::Get | Opcode::GetK => Self::Get,
+            Opcode::Gat | Opcode::GatK => Self::Gat,
+            Opcode::Touch => Self::Touch,
+            Opcode::Set => Self::Set,
+            Opcode::Add => Self::Add,
+            Opcode::Replace => Self::Replace,
+            Opcode::Append => Self::Append,
+            Opcode::Prepend => Self::Prepend,
+            Opcode::Delete => Self::Delete,
+            Opcode::Increment => Self::Incr,
+            Opcode::Decrement => Self::Decr,
+            Opcode::Flush => Self::FlushAll,
+            Opcode::Noop => Self::Noop,
+            Opcode::Version => Self::Version,
+            Opcode::Verbosity => Self::Verbosity,
+            Opcode::Stat => Self::Stats,
+            Opcode::Quit => Self::Quit,
+            Opcode::SaslListMechs | Opcode::SaslAuth | Opcode::SaslStep => Self::Sasl,
+        })
     }
 }
 
@@ -134,6 +165,10 @@ mod tests {
     fn a_memcached_request_is_counted_under_its_first_word() {
         for &verb in MemcachedVerb::ALL {
             assert!(verb.name().len() < NAME_BYTES_MAX);
+            if matches!(verb, MemcachedVerb::Noop | MemcachedVerb::Sasl) {
+                assert_eq!(MemcachedVerb::of(format!("{}\r\n", verb.name()).as_bytes()), None);
+                continue;
+            }
             for line in [format!("{}\r\n", verb.name()), format!("  {} a b\n", verb.name())] {
                 assert_eq!(MemcachedVerb::of(line.as_bytes()), Some(verb));
             }

@@ -3,11 +3,11 @@
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use clap::ValueEnum;
-use store::{PolicyKind, Store};
+use store::{PolicyKind, Store, collections};
 
 use super::call::{Call, parse_integer};
 use crate::{
-    glob, memory_size,
+    glob,
     reply::{Outcome, Refusal},
     state::{DATABASES, Notifications, ServerState},
 };
@@ -181,7 +181,7 @@ fn tracked_keys_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, S
 
 /// Settings of Redis that have no effect here, with its default values. Tools set them; none of them promises that data is
 /// safe, or that something is limited or reported.
-const IGNORED: [(&str, &str); 22] = [
+const IGNORED: [(&str, &str); 15] = [
     ("stop-writes-on-bgsave-error", "yes"),
     ("rdbcompression", "yes"),
     ("rdbchecksum", "yes"),
@@ -193,16 +193,9 @@ const IGNORED: [(&str, &str); 22] = [
     ("lazyfree-lazy-server-del", "no"),
     ("lazyfree-lazy-user-del", "no"),
     ("replica-lazy-flush", "no"),
-    ("hash-max-listpack-entries", "128"),
-    ("hash-max-listpack-value", "64"),
-    ("hash-max-ziplist-entries", "128"),
-    ("hash-max-ziplist-value", "64"),
     ("list-max-listpack-size", "-2"),
     ("list-max-ziplist-size", "-2"),
     ("list-compress-depth", "0"),
-    ("set-max-intset-entries", "512"),
-    ("zset-max-listpack-entries", "128"),
-    ("zset-max-ziplist-entries", "128"),
     ("auto-aof-rewrite-percentage", "100"),
 ];
 /// Limit of the length of such a value.
@@ -223,7 +216,7 @@ fn keep<'a, S: Store + 'static>(name: &'static str, value: &'a [u8]) -> Result<C
 
 type Get<S> = fn(&ServerState<S>) -> String;
 
-fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 26] {
+fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 35] {
     [
         ("maxclients", |state| text(state.info.connections_max)),
         ("maxmemory-samples", |_| text(store::SAMPLE_SIZE)),
@@ -253,6 +246,16 @@ fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 26] {
         ("supervised", |_| text("no")),
         ("loglevel", |_| text("notice")),
         ("logfile", |_| text("")),
+        // Limits between small and large collections.
+        ("hash-max-listpack-entries", |_| text(collections::PACKED_FIELDS_MAX)),
+        ("hash-max-listpack-value", |_| text(collections::PACKED_TEXT_BYTES_MAX)),
+        ("hash-max-ziplist-entries", |_| text(collections::PACKED_FIELDS_MAX)),
+        ("hash-max-ziplist-value", |_| text(collections::PACKED_TEXT_BYTES_MAX)),
+        ("set-max-intset-entries", |_| text(collections::PACKED_INTEGERS_MAX)),
+        ("zset-max-listpack-entries", |_| text(collections::PACKED_LEN_MAX)),
+        ("zset-max-listpack-value", |_| text(collections::PACKED_MEMBER_BYTES_MAX)),
+        ("zset-max-ziplist-entries", |_| text(collections::PACKED_LEN_MAX)),
+        ("zset-max-ziplist-value", |_| text(collections::PACKED_MEMBER_BYTES_MAX)),
     ]
 }
 
@@ -277,7 +280,7 @@ fn number(value: &[u8], least: i64, most: i64) -> Result<i64, String> {
 }
 
 fn memory_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
-    let bytes = std::str::from_utf8(value).ok().and_then(memory_size::parse);
+    let bytes = std::str::from_utf8(value).ok().and_then(service::parse_size);
     let bytes = bytes.ok_or_else(|| "argument must be a memory value".to_owned())?;
     let bytes = usize::try_from(bytes).ok().filter(|&bytes| bytes > 0);
     Ok(Box::new(move |call| {
@@ -288,7 +291,7 @@ fn memory_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String>
 }
 
 fn client_memory_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
-    let bytes = std::str::from_utf8(value).ok().and_then(memory_size::parse);
+    let bytes = std::str::from_utf8(value).ok().and_then(service::parse_size);
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = bytes.ok_or_else(|| "argument must be a memory value".to_owned())?;
     Ok(Box::new(move |call| call.state.clients.set_memory_max(bytes)))

@@ -10,9 +10,10 @@ use store::Store;
 use super::{
     acl, bitfield, bits,
     call::{Call, millis},
-    client, cluster, command_info, config, connection, counters, debug, expiry, field_expiry, generic, hash_samples,
-    hashes, help, info, latency, lcs, objects, perf, persistence, pubsub, ranges, scan, scripting, server, set_algebra,
-    sets, slowlog, sorted_set_algebra, sorted_set_pops, sorted_set_ranges, sorted_sets, strings, transactions,
+    client, cluster, command_info, config, connection, counters, debug, expiry, field_expiry, field_values, generic,
+    hash_samples, hashes, help, info, latency, lcs, objects, perf, persistence, pubsub, ranges, scan, scripting,
+    server, set_algebra, sets, slowlog, sorted_set_algebra, sorted_set_pops, sorted_set_ranges, sorted_sets, strings,
+    transactions,
 };
 use crate::{
     command_table::{self, Command, Flags, TABLE, with_command_rows},

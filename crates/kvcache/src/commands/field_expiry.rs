@@ -19,6 +19,8 @@ const NO_EXPIRY: i64 = -1;
 /// Latest time of expiry, in milliseconds since the Unix epoch; as in Redis.
 const EXPIRES_AT_MAX: i64 = (1 << 48) - 1;
 
+const BAD_NUMBER: &str = "ERR Parameter `numFields` should be greater than 0";
+
 // --- setting ----------------------------------------------------------------------------------
 
 pub(super) fn hexpire<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
@@ -38,10 +40,10 @@ pub(super) fn hpexpireat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 fn expire_fields<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> Outcome {
-    let at = parse_time(call, base, unit)?;
+    let at = parse_time(call, 2, base, unit)?;
     let options = if call.args[3].eq_ignore_ascii_case(b"FIELDS") { 3 } else { 4 };
     let conditions = Conditions::parse(&call.args[3..options])?;
-    let names = field_names(call, options)?;
+    let names = field_names(call, options, BAD_NUMBER)?;
     let now = call.unix_ms();
     let outcomes = call.change_hash(names.len(), |hash| {
         let outcomes: Vec<i64> = names.iter().map(|name| expire(hash, name, at, conditions, now)).collect();
@@ -73,9 +75,14 @@ fn expire(hash: &mut Hash, name: &[u8], at: i64, conditions: Conditions, now: u6
     }
 }
 
-/// Parses argument 2, and returns milliseconds since the Unix epoch.
-fn parse_time<S: Store>(call: &Call<'_, '_, S>, base: Base, unit: Unit) -> Result<i64, Refusal> {
-    let number = call.integer(2)?;
+/// Parses an argument, and returns milliseconds since the Unix epoch, at least 0.
+pub(super) fn parse_time<S: Store>(
+    call: &Call<'_, '_, S>,
+    index: usize,
+    base: Base,
+    unit: Unit,
+) -> Result<i64, Refusal> {
+    let number = call.integer(index)?;
     if number < 0 {
         return Err(Refusal::new("ERR invalid expire time, must be >= 0"));
     }
@@ -93,7 +100,7 @@ fn parse_time<S: Store>(call: &Call<'_, '_, S>, base: Base, unit: Unit) -> Resul
 }
 
 pub(super) fn hpersist<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let (names, now) = (field_names(call, 2)?, call.unix_ms());
+    let (names, now) = (field_names(call, 2, BAD_NUMBER)?, call.unix_ms());
     let outcomes = call.change_hash(0, |hash| {
         let persist = |name: &&[u8]| {
             let before = hash.view().get(name, now).map(|field| field.expires_at);
@@ -129,7 +136,7 @@ pub(super) fn hpexpiretime<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 fn show_times<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> Outcome {
-    let (names, now, base_ms) = (field_names(call, 2)?, call.unix_ms(), call.expiry_base_ms());
+    let (names, now, base_ms) = (field_names(call, 2, BAD_NUMBER)?, call.unix_ms(), call.expiry_base_ms());
     let time_of = |field: Field<'_>| match field.expires_at {
         0 => NO_EXPIRY,
         at => {
@@ -145,13 +152,17 @@ fn show_times<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> O
     Ok(())
 }
 
-/// Parses `FIELDS number name…` from argument `at` to the end.
-fn field_names<'a, S: Store>(call: &Call<'a, '_, S>, at: usize) -> Result<&'a [&'a [u8]], Refusal> {
+/// Parses `FIELDS number name…` from argument `at` to the end; a number that is not positive is refused with this text.
+pub(super) fn field_names<'a, S: Store>(
+    call: &Call<'a, '_, S>,
+    at: usize,
+    bad_number: &'static str,
+) -> Result<&'a [&'a [u8]], Refusal> {
     if !call.is(at, "FIELDS") {
         return Err(Refusal::new("ERR Mandatory argument FIELDS is missing or not at the right position"));
     }
     let number = call.args.get(at + 1).and_then(|number| parse_integer(number)).filter(|&number| number > 0);
-    let number = number.ok_or_else(|| Refusal::new("ERR Parameter `numFields` should be greater than 0"))?;
+    let number = number.ok_or_else(|| Refusal::new(bad_number))?;
     let names = call.args.get(at + 2..).unwrap_or_default();
     match usize::try_from(number) == Ok(names.len()) {
         true => Ok(names),

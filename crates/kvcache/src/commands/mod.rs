@@ -15,6 +15,7 @@ mod details;
 pub(crate) mod dispatch;
 mod expiry;
 mod field_expiry;
+mod field_values;
 mod generic;
 mod hash_samples;
 mod hashes;

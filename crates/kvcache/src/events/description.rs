@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 use wire::{
+    memcached::{self, binary::Status},
     resp::{Args, Parsed, RequestLimits, RequestParser},
     us,
 };
 
 use crate::{
-    command_table::{self, Flags, TABLE},
+    command_table::{self, Flags, MemcachedVerb, TABLE},
     connection::Dialect,
 };
 
@@ -31,6 +32,7 @@ impl RequestDescription {
         match dialect {
             Dialect::Resp(_) | Dialect::Undecided(_) => Self::parse_resp(request),
             Dialect::Us(_) => Self::parse_us(request),
+            Dialect::Memcached(parser) if parser.is_binary() => Self::parse_binary(request),
             Dialect::Memcached(_) => Self::parse_memcached(request),
         }
     }
@@ -94,10 +96,23 @@ impl RequestDescription {
         match command {
             b"get" | b"gets" => Self::new(command, words),
             b"gat" | b"gats" => Self::new(command, words.skip(1)),
-            b"stats" | b"version" | b"flush_all" | b"quit" | b"verbosity" | b"mn" | b"shutdown" => {
-                Self::new(command, [].into_iter())
-            }
+            b"stats" | b"version" | b"flush_all" | b"quit" | b"verbosity" | b"mn" | b"shutdown" | b"slabs"
+            | b"cache_memlimit" => Self::new(command, [].into_iter()),
             _ => Self::new(command, words.take(1)),
+        }
+    }
+}
+
+impl RequestDescription {
+    fn parse_binary(request: &[u8]) -> Self {
+        let limits = memcached::Limits { item_bytes_max: usize::MAX, ..memcached::Limits::default() };
+        let parsed = memcached::RequestParser::default().parse(request, &limits);
+        let Ok(memcached::Parsed::Complete { request: memcached::Request::Binary(request), .. }) = parsed else {
+            return Self::default();
+        };
+        match MemcachedVerb::of_binary(request.head.opcode) {
+            Some(verb) => Self::new(verb.name().as_bytes(), request.command.single_key().into_iter()),
+            None => Self::default(),
         }
     }
 }
@@ -120,6 +135,7 @@ impl<'a> Outcome<'a> {
                 (reply.starts_with(b"-"), is_one_of(&[b"$-1\r\n", b"*-1\r\n", b"_\r\n"]))
             }
             Dialect::Us(_) => (reply.starts_with(b"ERROR: "), reply == b"(nil)\x1f"),
+            Dialect::Memcached(parser) if parser.is_binary() => return Self::of_binary(reply),
             Dialect::Memcached(_) => (
                 is_one_of(&[b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR"]),
                 is_one_of(&[b"END\r\n", b"EN\r\n", b"NF", b"NOT_FOUND\r\n"]),
@@ -132,6 +148,14 @@ impl<'a> Outcome<'a> {
             }
             (false, true) => Self::Nil,
             (false, false) => Self::Ok,
+        }
+    }
+
+    fn of_binary(reply: &'a [u8]) -> Self {
+        match memcached::binary::client::decode(reply) {
+            Ok(Some((reply, _))) if reply.status == Status::NotFound as u16 => Self::Nil,
+            Ok(Some((reply, _))) if reply.status != Status::Success as u16 => Self::Error(beginning(reply.value)),
+            Ok(_) | Err(_) => Self::Ok,
         }
     }
 

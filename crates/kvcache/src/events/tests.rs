@@ -1,4 +1,10 @@
-use wire::{memcached, resp};
+use wire::{
+    memcached::{
+        self,
+        binary::{Opcode, Status, client::RequestBody},
+    },
+    resp,
+};
 
 use super::*;
 use crate::protocol::us::Us;
@@ -32,6 +38,39 @@ fn requests_of_all_dialects_have_their_command_and_keys() {
     assert_eq!(describe(&memcached, b"set a 0 0 3\r\nx y\r\n"), described("set", 1, "a"));
     assert_eq!(describe(&memcached, b"mg a v\r\n"), described("mg", 1, "a"));
     assert_eq!(describe(&memcached, b"version\r\n"), described("version", 0, ""));
+}
+
+/// Bytes of a request that a client of the binary protocol sends, and the dialect of its connection.
+fn binary(opcode: Opcode, key: &[u8]) -> (Dialect, Vec<u8>) {
+    let (mut parser, mut request) = (memcached::RequestParser::default(), Vec::new());
+    let body = RequestBody { key, ..RequestBody::default() };
+    memcached::binary::client::request(&mut request, opcode.number(), 1, 0, &body);
+    assert!(parser.parse(&request, &memcached::Limits::default()).is_ok());
+    (Dialect::Memcached(parser), request)
+}
+
+#[test]
+fn binary_requests_have_the_names_of_the_text_protocol() {
+    for (opcode, key, expected) in [
+        (Opcode::GetK, "a b", described("get", 1, "a b")),
+        (Opcode::Delete, "a", described("delete", 1, "a")),
+        (Opcode::Noop, "", described("noop", 0, "")),
+    ] {
+        let (dialect, request) = binary(opcode, key.as_bytes());
+        assert_eq!(describe(&dialect, &request), expected);
+    }
+    let (dialect, _) = binary(Opcode::Get, b"a");
+    let head = memcached::binary::Head::default();
+    let mut reply = Vec::new();
+    for (status, expected) in [
+        (Status::NotFound, Outcome::Nil),
+        (Status::NotStored, Outcome::Error(b"Not stored.")),
+        (Status::Success, Outcome::Ok),
+    ] {
+        reply.clear();
+        memcached::binary::reply::error(&mut reply, head, status);
+        assert_eq!(Outcome::of(&dialect, &reply), expected);
+    }
 }
 
 /// Values and passwords are nobody's business.

@@ -7,7 +7,7 @@ use std::{
 
 use proto::Now;
 use store::Store;
-use wire::memcached::Limits;
+use wire::memcached::{ITEM_OVERHEAD_BYTES, KEY_BYTES_MAX, Limits};
 
 use super::{clients::Clients, space::Space};
 
@@ -30,14 +30,14 @@ pub(crate) struct MemcachedState {
 }
 
 impl MemcachedState {
-    pub(super) fn new(request_bytes_max: usize) -> Self {
-        let keys_line_bytes_max = Limits::default().keys_line_bytes_max.min(request_bytes_max);
-        let value_bytes_max = request_bytes_max.saturating_sub(LINE_BYTES_MAX + 2);
-        let limits = Limits { value_bytes_max, line_bytes_max: LINE_BYTES_MAX, keys_line_bytes_max };
+    pub(super) fn new(request_bytes_max: usize, item_bytes_max: usize) -> Self {
+        // A request is its line and its value, and has to fit.
+        let item_bytes_max = item_bytes_max.min(request_bytes_max.saturating_sub(LINE_BYTES_MAX + 2));
+        let limits = Limits { item_bytes_max, line_bytes_max: LINE_BYTES_MAX, keys_line_bytes_max: request_bytes_max };
         Self {
             limits,
             limits_before_auth: Limits {
-                value_bytes_max: CREDENTIALS_BYTES_MAX,
+                item_bytes_max: KEY_BYTES_MAX + ITEM_OVERHEAD_BYTES + CREDENTIALS_BYTES_MAX,
                 keys_line_bytes_max: LINE_BYTES_MAX,
                 ..limits
             },

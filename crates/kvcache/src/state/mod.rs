@@ -102,6 +102,8 @@ pub(crate) struct ServerStateOptions<S: Store> {
     pub(crate) pushed_bytes_max: usize,
     /// Limit of the memory of clients' buffers; 0: no limit.
     pub(crate) client_memory_max: usize,
+    /// Limit of an item that a memcached client stores.
+    pub(crate) item_bytes_max: usize,
 }
 
 impl<S: Store> ServerState<S> {
@@ -117,6 +119,7 @@ impl<S: Store> ServerState<S> {
             scripts,
             pushed_bytes_max,
             client_memory_max,
+            item_bytes_max,
         } = options;
         let clients = Arc::<Clients>::default();
         clients.set_memory_max(client_memory_max);
@@ -135,7 +138,7 @@ impl<S: Store> ServerState<S> {
             info,
             limits,
             limits_before_auth: limits.before_authentication(),
-            memcached: MemcachedState::new(limits.bulk_bytes_max),
+            memcached: MemcachedState::new(limits.bulk_bytes_max, item_bytes_max),
             snapshots: Arc::new(snapshots),
             scripts,
             tracking: Arc::new(Tracking::new(&notifications)),

@@ -58,7 +58,12 @@ pub(crate) fn on_every_driver(test: impl Fn(DriverKind) -> anyhow::Result<()> + 
 
 /// Returns the port that a server listens at.
 pub(crate) fn port(server: &Server) -> anyhow::Result<String> {
-    match server.address() {
+    port_of(server.address())
+}
+
+/// Returns the port of an address.
+pub(crate) fn port_of(address: &Address) -> anyhow::Result<String> {
+    match address {
         Address::Tcp(address) => Ok(address.port().to_string()),
         Address::Unix(path) => bail!("{} has no port", path.display()),
     }

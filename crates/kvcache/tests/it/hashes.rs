@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use testkit::{Client, eventually};
 
-use crate::common::{Kv, ask, exchange, field, on_every_driver, start, text};
+use crate::common::{Kv, ask, exchange, field, on_every_driver, send, start, text};
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
@@ -210,4 +210,73 @@ fn fields_expire_and_the_key_goes_with_the_last() -> anyhow::Result<()> {
         ask(&mut client, request, &format!("-{refusal}\r\n"))?;
     }
     ask(&mut client, "HTTL h FIELDS 2 a b", "*2\r\n:-2\r\n:-2\r\n")
+}
+
+#[test]
+fn values_of_fields_are_taken_and_set_with_their_expiry() {
+    on_every_driver(|driver| {
+        let server = start(&["--driver", driver.name(), "--threads", "2"])?;
+        let mut client = server.connect()?;
+        let late = "PXAT 200000000000000";
+        ask(&mut client, &format!("HSETEX h {late} FIELDS 2 a 1 b two"), ":1\r\n")?;
+        ask(&mut client, "HPEXPIRETIME h FIELDS 2 a b", "*2\r\n:200000000000000\r\n:200000000000000\r\n")?;
+        ask(&mut client, "HSETEX h FNX FIELDS 2 b 2 c 3", ":0\r\n")?;
+        ask(&mut client, "HSETEX h FXX FIELDS 2 b 2 c 3", ":0\r\n")?;
+        ask(&mut client, "HSETEX none FXX FIELDS 1 b 2", ":0\r\n")?;
+        ask(&mut client, "HSETEX h KEEPTTL fxx FIELDS 1 b 2", ":1\r\n")?;
+        ask(&mut client, "HSETEX h FIELDS 1 a 3", ":1\r\n")?;
+        ask(&mut client, "HPEXPIRETIME h FIELDS 2 a b", "*2\r\n:-1\r\n:200000000000000\r\n")?;
+        ask(&mut client, "HGETEX h PERSIST FIELDS 2 b none", "*2\r\n$1\r\n2\r\n$-1\r\n")?;
+        ask(&mut client, &format!("HGETEX h {late} FIELDS 1 a"), "*1\r\n$1\r\n3\r\n")?;
+        ask(&mut client, "HPEXPIRETIME h FIELDS 2 a b", "*2\r\n:200000000000000\r\n:-1\r\n")?;
+        ask(&mut client, "HGETEX h FIELDS 1 a", "*1\r\n$1\r\n3\r\n")?;
+        // What is in the past goes at once, with its last value.
+        ask(&mut client, "HGETEX h EX 0 FIELDS 1 a", "*1\r\n$1\r\n3\r\n")?;
+        ask(&mut client, "HSETEX h PXAT 1 FIELDS 1 b x", ":1\r\n")?;
+        ask(&mut client, "EXISTS h", ":0\r\n")?;
+        ask(&mut client, "HSET h a 1 b 2", ":2\r\n")?;
+        ask(&mut client, "HGETDEL h FIELDS 3 a a none", "*3\r\n$1\r\n1\r\n$-1\r\n$-1\r\n")?;
+        ask(&mut client, "HGETDEL h FIELDS 1 b", "*1\r\n$1\r\n2\r\n")?;
+        ask(&mut client, "EXISTS h", ":0\r\n")?;
+        ask(&mut client, "HSETEX h PX 1 FIELDS 1 short x", ":1\r\n")?;
+        eventually("the key goes with its field", || {
+            send(&mut client, &[b"EXISTS", b"h"])?;
+            Ok(client.take(4)? == b":0\r\n")
+        })?;
+        for (request, reply) in [
+            ("HGETDEL h FIELD 1 a", "Mandatory argument FIELDS is missing or not at the right position"),
+            ("HGETDEL h FIELDS 0 a", "Number of fields must be a positive integer"),
+            ("HGETEX h EX 5 FIELDS 2 a", "The `numfields` parameter must match the number of arguments"),
+            ("HGETEX h EX -5 FIELDS 1 a", "invalid expire time, must be >= 0"),
+            (
+                "HSETEX h EX 5 KEEPTTL FIELDS 1 a 1",
+                "Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
+            ),
+            ("HSETEX h FNX FXX FIELDS 1 a 1", "Only one of FXX or FNX arguments can be specified"),
+            ("HSETEX h FIELDS 2 a 1 b", "wrong number of arguments for 'hsetex' command"),
+            ("HSETEX h NX FIELDS 1 a 1", "unknown argument: NX"),
+        ] {
+            ask(&mut client, request, &format!("-ERR {reply}\r\n"))?;
+        }
+        ask(&mut client, "SET s x", "+OK\r\n")?;
+        for request in ["HGETDEL s FIELDS 1 a", "HGETEX s FIELDS 1 a", "HSETEX s FIELDS 1 a 1"] {
+            ask(&mut client, request, WRONG_TYPE)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn limits_of_small_collections_are_shown_and_cannot_be_changed() -> anyhow::Result<()> {
+    let server = start(&["--threads", "1"])?;
+    let mut client = server.connect()?;
+    for (name, value) in
+        [("hash-max-listpack-entries", 128), ("set-max-intset-entries", 512), ("zset-max-listpack-value", 64)]
+    {
+        ask(&mut client, &format!("CONFIG SET {name} {value}"), "+OK\r\n")?;
+        let refusal =
+            format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config\r\n");
+        ask(&mut client, &format!("CONFIG SET {name} 1"), &refusal)?;
+    }
+    Ok(())
 }

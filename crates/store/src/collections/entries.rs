@@ -5,7 +5,7 @@ use std::ops::Range;
 /// Limit of the members of a packed collection.
 pub const PACKED_LEN_MAX: usize = 128;
 /// Limit of the length of a member of a packed collection, in bytes.
-pub(super) const MEMBER_BYTES_MAX: usize = 64;
+pub const MEMBER_BYTES_MAX: usize = 64;
 
 /// One entry of a sequence.
 #[derive(Clone, Debug)]

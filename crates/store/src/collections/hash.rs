@@ -17,9 +17,9 @@ pub use self::table::FieldTable;
 use super::{Collection, Kind, Object, Text};
 
 /// Most fields of a packed hash.
-const FIELDS_MAX: usize = 128;
+pub const FIELDS_MAX: usize = 128;
 /// Longest name or value in a packed hash, in bytes.
-const TEXT_BYTES_MAX: usize = 64;
+pub const TEXT_BYTES_MAX: usize = 64;
 /// Bytes in front of the fields.
 const HEAD_BYTES: usize = 2;
 /// Flag of a packed hash whose fields have times of expiry.

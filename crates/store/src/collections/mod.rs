@@ -29,9 +29,12 @@ use std::borrow::Cow;
 
 pub(crate) use self::objects::{Objects, number as object_number};
 pub use self::{
-    entries::PACKED_LEN_MAX,
-    hash::{Field, FieldExpiry, FieldTable, Hash, HashView},
-    set::{Set, SetIter, SetTable, SetView},
+    entries::{MEMBER_BYTES_MAX as PACKED_MEMBER_BYTES_MAX, PACKED_LEN_MAX},
+    hash::{
+        FIELDS_MAX as PACKED_FIELDS_MAX, Field, FieldExpiry, FieldTable, Hash, HashView,
+        TEXT_BYTES_MAX as PACKED_TEXT_BYTES_MAX,
+    },
+    set::{INTEGERS_MAX as PACKED_INTEGERS_MAX, Set, SetIter, SetTable, SetView},
     sorted_set::{SortedSet, SortedSetTable, SortedSetView},
     text::{Text, parse_integer},
 };

@@ -23,7 +23,7 @@ use super::{
 };
 
 /// Limit of the integers of a packed set, if it has no other members.
-const INTEGERS_MAX: usize = 512;
+pub const INTEGERS_MAX: usize = 512;
 /// First byte of a table in a snapshot.
 const TABLE: u8 = 0;
 /// First byte of a packed sequence; sets of integers begin with their width.

@@ -15,6 +15,8 @@ pub enum Refusal {
     BadShutdownMode,
     /// `shutdown`, where it is not allowed.
     NoShutdown,
+    /// `slabs reassign`, which memcached refuses where it is not allowed.
+    NoSlabReassignment,
     /// The same flag twice.
     DuplicateFlag,
     InvalidFlag,
@@ -47,6 +49,7 @@ impl Refusal {
             Self::BadDelete => "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]",
             Self::BadShutdownMode => "CLIENT_ERROR invalid shutdown mode",
             Self::NoShutdown => "ERROR: shutdown not enabled",
+            Self::NoSlabReassignment => "CLIENT_ERROR slab reassignment disabled",
             Self::DuplicateFlag => "CLIENT_ERROR duplicate flag",
             Self::InvalidFlag => "CLIENT_ERROR invalid flag",
             Self::InvalidOrDuplicateFlag => "CLIENT_ERROR invalid or duplicate flag",
@@ -77,8 +80,8 @@ impl std::error::Error for Refusal {}
 pub enum FatalError {
     #[error("an HTTP request")]
     Http,
-    #[error("the binary protocol")]
-    Binary,
+    #[error("a request of the binary protocol that does not begin with 0x80")]
+    Magic,
     #[error("a command line without an end")]
     LineTooLong,
 }

@@ -1,8 +1,10 @@
-//! memcached's text and meta protocols, as memcached 1.6.18 reads and writes them (its `protocol.txt`).
+//! memcached's text and meta protocols, as memcached 1.6.18 reads and writes them (its `protocol.txt`), and its [`binary`]
+//! protocol.
 //!
 //! 1.6.18 truncates a number that does not fit its type. Here it is refused: a length that two readers understand
 //! differently would let a value be taken for commands.
 
+pub mod binary;
 pub mod client;
 mod error;
 mod meta;
@@ -16,7 +18,7 @@ mod words;
 pub use error::{FatalError, Refusal};
 pub use meta::{KeyBuffer, MetaFlags, MetaKey};
 pub use number::{Expiry, unsigned as parse_unsigned};
-pub use parser::{Limits, Parsed, RequestParser};
+pub use parser::{ITEM_OVERHEAD_BYTES, Limits, Parsed, RequestParser};
 pub use request::{Direction, Keys, Request, ShutdownMode, StoreMode};
 pub use words::Words;
 

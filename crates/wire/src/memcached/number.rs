@@ -28,6 +28,17 @@ impl From<i64> for Expiry {
     }
 }
 
+impl Expiry {
+    /// Reads seconds of the binary protocol, whose times have no sign.
+    pub fn from_unsigned(seconds: u32) -> Self {
+        match seconds {
+            0 => Self::Never,
+            relative if i64::from(relative) <= RELATIVE_SECONDS_MAX => Self::In(relative),
+            unix => Self::At(unix.into()),
+        }
+    }
+}
+
 /// Parses like `strtoul` into 64 bits: a minus is allowed as long as the result does not look like a negative number.
 #[inline]
 pub fn unsigned(token: &[u8]) -> Option<u64> {

@@ -3,16 +3,20 @@
 use memchr::memchr;
 
 use super::{
-    FatalError, Refusal, Request,
+    FatalError, Refusal, Request, binary,
     request::{Command, Store},
     text::{self, Line},
 };
 
+/// Bytes that memcached counts for an item beside its key and its value: its header with the unique number, and the end of
+/// the value's line.
+pub const ITEM_OVERHEAD_BYTES: usize = 59;
+
 /// Limits of the size of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest value.
-    pub value_bytes_max: usize,
+    /// Largest item: key, value and [`ITEM_OVERHEAD_BYTES`].
+    pub item_bytes_max: usize,
     /// Longest command line without its LF.
     pub line_bytes_max: usize,
     /// Longest line of `get` and similar commands, which may ask for many keys.
@@ -21,7 +25,15 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { value_bytes_max: 1 << 20, line_bytes_max: 2048, keys_line_bytes_max: 1 << 20 }
+        Self { item_bytes_max: 1 << 20, line_bytes_max: 2048, keys_line_bytes_max: 1 << 20 }
+    }
+}
+
+impl Limits {
+    /// True if an item with a key and a value of these lengths may be stored.
+    #[inline]
+    pub fn has_room_for(&self, key_bytes: usize, value_bytes: usize) -> bool {
+        value_bytes <= self.item_bytes_max.saturating_sub(key_bytes + ITEM_OVERHEAD_BYTES)
     }
 }
 
@@ -38,13 +50,14 @@ pub enum Parsed<'a> {
     Incomplete { need: usize },
 }
 
-/// Parser of requests, one per connection. It remembers how far a torn line has been searched, and how many bytes of a
-/// refused value are still to come.
+/// Parser of requests, one per connection, whose first byte tells whether they are of the binary protocol. It remembers how
+/// far a torn line has been searched, and how many bytes of a refused value are still to come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestParser {
     searched: usize,
     refused_bytes: u64,
     has_begun: bool,
+    is_binary: bool,
 }
 
 impl RequestParser {
@@ -60,6 +73,12 @@ impl RequestParser {
         self.refused_bytes != 0
     }
 
+    /// True if the connection speaks the binary protocol, as far as its first byte has been read.
+    #[inline]
+    pub fn is_binary(&self) -> bool {
+        self.is_binary
+    }
+
     /// Parses the request at the start of `input`. If it is torn, `input` must be offered again from the same byte,
     /// with more behind it.
     ///
@@ -70,8 +89,12 @@ impl RequestParser {
         if self.refused_bytes > 0 {
             return Ok(self.skip(input));
         }
-        if !self.has_begun && input.first() == Some(&0x80) {
-            return Err(FatalError::Binary);
+        if !self.has_begun {
+            self.is_binary = input.first() == Some(&binary::REQUEST_MAGIC);
+            self.has_begun = !input.is_empty();
+        }
+        if self.is_binary {
+            return self.parse_binary(input, limits);
         }
         let Some(line_end) = self.find_line(input, limits)? else { return Ok(Parsed::Incomplete { need: 0 }) };
         let parsed = match text::command(Line::new(&input[..line_end]))? {
@@ -86,8 +109,20 @@ impl RequestParser {
         };
         // For a torn value, the end of the line is remembered.
         self.searched = if matches!(parsed, Parsed::Incomplete { .. }) { line_end - 1 } else { 0 };
-        self.has_begun = true;
         Ok(parsed)
+    }
+
+    fn parse_binary<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, FatalError> {
+        Ok(match binary::parse(input, limits)? {
+            binary::Parsed::Complete { request, consumed, skipped } => {
+                (self.searched, self.refused_bytes) = (0, skipped);
+                Parsed::Complete { request: Request::Binary(request), consumed }
+            }
+            binary::Parsed::Incomplete { need } => {
+                self.searched = input.len();
+                Parsed::Incomplete { need }
+            }
+        })
     }
 
     fn skip<'a>(&mut self, input: &[u8]) -> Parsed<'a> {
@@ -135,7 +170,7 @@ impl RequestParser {
         store: Store<'a>,
         limits: &Limits,
     ) -> Parsed<'a> {
-        let fitting = usize::try_from(length).ok().filter(|&length| length <= limits.value_bytes_max);
+        let fitting = usize::try_from(length).ok().filter(|&length| limits.has_room_for(store.key_bytes(), length));
         let Some(length) = fitting else {
             self.refused_bytes = length + 2;
             return Parsed::Complete { request: store.too_large(), consumed: line_end };

@@ -1,6 +1,6 @@
 //! Requests of both protocols, as a server sees them.
 
-use super::{Expiry, MetaFlags, MetaKey, Refusal, words::Words};
+use super::{Expiry, MetaFlags, MetaKey, Refusal, binary, words::Words};
 
 /// Condition and effect of a storage command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +112,19 @@ pub enum Request<'a> {
         key: MetaKey<'a>,
     },
     MetaNoop,
+    /// `slabs automove`, which is accepted and means nothing where memory is not divided into classes, or another
+    /// command on slab classes, which is refused.
+    Slabs {
+        command: Result<(), Refusal>,
+        noreply: bool,
+    },
+    /// `cache_memlimit`: the memory limit in MiB. `None` is answered with `ERROR`.
+    CacheMemoryLimit {
+        mebibytes: Option<u32>,
+        noreply: bool,
+    },
+    /// A request of the binary protocol.
+    Binary(binary::Request<'a>),
 }
 
 /// The words of a line behind the command.
@@ -171,6 +184,14 @@ impl<'a> Store<'a> {
                 Request::TooLarge { outdated: (mode == StoreMode::Set).then_some(key), noreply }
             }
             Self::Meta { key, .. } => Request::TooLarge { outdated: Some(key), noreply: false },
+        }
+    }
+
+    /// Returns the length of the key as it stands in the line.
+    pub(super) fn key_bytes(&self) -> usize {
+        match self {
+            Self::Text { key, .. } => key.len(),
+            Self::Meta { key, .. } => key.raw.len(),
         }
     }
 

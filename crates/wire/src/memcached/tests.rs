@@ -1,3 +1,4 @@
+mod binary;
 mod observed;
 mod replies;
 mod tearing;
@@ -29,10 +30,10 @@ fn parse_torn_to_text(input: &[u8], sizes: &[usize], limits: &Limits) -> String 
                 }
                 Ok(Parsed::Skipped { consumed }) => consumed,
                 Ok(Parsed::Incomplete { need }) => {
-                    assert!(parser.is_mid_request() && need <= limits.value_bytes_max + 2);
+                    assert!(parser.is_mid_request() && need <= limits.item_bytes_max);
                     continue 'arrival;
                 }
-                Err(FatalError::Http | FatalError::Binary | FatalError::LineTooLong) => {
+                Err(FatalError::Http | FatalError::Magic | FatalError::LineTooLong) => {
                     parts.push("†".to_owned());
                     return parts.join(" | ");
                 }
@@ -79,6 +80,11 @@ fn describe(request: &Request<'_>) -> String {
         }
         Request::MetaDebug { key } => format!("me {}", meta_key(&key)),
         Request::MetaNoop => "mn".to_owned(),
+        Request::Slabs { command, noreply } => {
+            format!("slabs {}{}", command.map_or_else(super::Refusal::text, |()| "ok"), quiet(noreply))
+        }
+        Request::CacheMemoryLimit { mebibytes, noreply } => format!("memory limit {mebibytes:?}{}", quiet(noreply)),
+        Request::Binary(request) => format!("{request:?}"),
     }
 }
 

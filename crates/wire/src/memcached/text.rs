@@ -70,6 +70,8 @@ pub(super) fn command(line: Line<'_>) -> Result<Command<'_>, FatalError> {
         b"version" => Ok(Request::Version.into()),
         b"stats" => Ok(Request::Stats { args: Keys { words } }.into()),
         b"quit" => Ok(Request::Quit.into()),
+        b"slabs" => slabs(words),
+        b"cache_memlimit" => memory_limit(words),
         b"shutdown" => Ok(Request::Shutdown(shutdown_mode(words)).into()),
         _ => return unknown(line, verb),
     };
@@ -221,6 +223,31 @@ fn verbosity(words: Words<'_>) -> Outcome<'_> {
     let short = ShortCommand::<2>::read(words, 1)?;
     let level = unsigned32(short.words[0]).ok_or(Refusal::BadCommandLine);
     short.or_silence(level.map(|level| Request::Verbosity { level, noreply: short.noreply }.into()))
+}
+
+fn slabs(words: Words<'_>) -> Outcome<'_> {
+    let short = ShortCommand::<4>::read(words, 1)?;
+    let command = match (short.words[0], short.words[1], short.count) {
+        (b"automove", b"ratio", 3 | 4) => is_ratio(short.words[2]).then_some(()).ok_or(Refusal::Unknown),
+        (b"automove", level, 2 | 3) => match unsigned32(level) {
+            Some(0..=2) => Ok(()),
+            Some(_) => Err(Refusal::Unknown),
+            None => Err(Refusal::BadCommandLine),
+        },
+        (b"reassign", _, 3) => Err(Refusal::NoSlabReassignment),
+        _ => return Err(Refusal::Unknown),
+    };
+    Ok(Request::Slabs { command, noreply: short.noreply }.into())
+}
+
+/// True for a number with or without a fraction.
+fn is_ratio(word: &[u8]) -> bool {
+    std::str::from_utf8(word).is_ok_and(|word| word.parse::<f64>().is_ok_and(f64::is_finite))
+}
+
+fn memory_limit(words: Words<'_>) -> Outcome<'_> {
+    let short = ShortCommand::<2>::read(words, 1)?;
+    Ok(Request::CacheMemoryLimit { mebibytes: unsigned32(short.words[0]), noreply: short.noreply }.into())
 }
 
 fn shutdown_mode(mut words: Words<'_>) -> ShutdownMode {

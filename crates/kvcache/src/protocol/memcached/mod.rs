@@ -1,9 +1,11 @@
-//! memcached's text and meta protocols: from a request to its reply.
+//! memcached's text, meta and binary protocols: from a request to its reply.
 //!
 //! Keys are those of database 0, shared with the other protocols. Data that RESP does not have lives in the attributes of
 //! an entry: see [`entry`].
 
+mod administration;
 mod arithmetic;
+mod binary;
 mod entry;
 mod meta;
 mod pipeline;
@@ -14,7 +16,9 @@ use std::time::Instant;
 
 use proto::{Flow, Outbox, Step};
 use store::Store;
-use wire::memcached::{Expiry, FatalError, Keys, Parsed, Refusal, Request, RequestParser, StoreMode, reply};
+use wire::memcached::{
+    Expiry, FatalError, Keys, Parsed, Refusal, Request, RequestParser, StoreMode, binary::Head, reply,
+};
 
 pub(crate) use self::pipeline::{Pipeline, SingleKeyRequest};
 use self::storage::{StoreOutcome, StoreRequest};
@@ -35,6 +39,15 @@ struct Call<'c, 's, S: Store> {
     out: &'c mut Outbox,
     /// True if the reply is an error, or would be if one were wanted.
     is_failed: bool,
+    stat_format: StatFormat,
+}
+
+/// Form of the lines of `stats`.
+#[derive(Clone, Copy, Debug)]
+enum StatFormat {
+    Text,
+    /// Replies to the request with this head.
+    Binary(Head),
 }
 
 /// Result of parsing the start of a connection's input.
@@ -52,10 +65,16 @@ pub(crate) fn parse_next<'i, S: Store>(
     is_authenticated: bool,
     input: &'i [u8],
 ) -> ParsedRequest<'i> {
-    let verb = if parser.is_skipping() { None } else { MemcachedVerb::of(input) };
+    let is_skipping = parser.is_skipping();
     let MemcachedState { limits, limits_before_auth, .. } = &state.memcached;
     let limits = if is_authenticated { limits } else { limits_before_auth };
-    ParsedRequest { verb, parsed: parser.parse(input, limits) }
+    let parsed = parser.parse(input, limits);
+    let verb = match &parsed {
+        Ok(Parsed::Complete { request: Request::Binary(request), .. }) => MemcachedVerb::of_binary(request.head.opcode),
+        _ if is_skipping || parser.is_binary() => None,
+        _ => MemcachedVerb::of(input),
+    };
+    ParsedRequest { verb, parsed }
 }
 
 /// Answers the request that `input` begins with.
@@ -81,6 +100,14 @@ pub(crate) fn answer<S: Store + 'static>(
 ) -> Step {
     keys.database = 0;
     let reject = || verb.into_iter().for_each(|verb| state.statistics.add_rejection(verb.number()));
+    if let Ok(Parsed::Complete { request: Request::Binary(request), consumed }) = &parsed
+        && let Some(flow) = binary::authenticate(state, client, request, out)
+    {
+        if flow != Flow::Open {
+            reject();
+        }
+        return Step { flow, ..Step::open(*consumed) };
+    }
     match parsed {
         Ok(Parsed::Complete { request, consumed }) if client.is_authenticated => {
             let mut call = Call::new(state, keys, out);
@@ -131,7 +158,7 @@ fn authenticate<S: Store>(state: &ServerState<S>, request: &Request<'_>) -> Resu
 
 impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
     fn new(state: &'c ServerState<S>, keys: &'c mut Keyspace<'s, S>, out: &'c mut Outbox) -> Self {
-        Self { state, memcached: &state.memcached, keys, out, is_failed: false }
+        Self { state, memcached: &state.memcached, keys, out, is_failed: false, stat_format: StatFormat::Text }
     }
 
     fn answer(&mut self, request: Request<'_>) -> Flow {
@@ -147,7 +174,10 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
             Request::Touch { key, expiry, noreply } => self.touch(key, expiry, noreply),
             Request::Delete { key, noreply } => self.delete(key, noreply),
             Request::Arithmetic { direction, key, delta, noreply } => self.arithmetic(key, direction, delta, noreply),
-            Request::FlushAll { delay, noreply } => self.flush_all(delay, noreply),
+            Request::FlushAll { delay, noreply } => {
+                self.flush(delay);
+                self.write_line(noreply, "OK");
+            }
             Request::Version => reply::line(self.out.inline(), ["VERSION ", VERSION].concat()),
             // The operator chooses what is logged, not a client.
             Request::Verbosity { level: _, noreply } => self.write_line(noreply, "OK"),
@@ -160,6 +190,11 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
             Request::MetaArithmetic { key, direction, flags } => self.meta_arithmetic(&key, direction, &flags),
             Request::MetaDebug { key } => self.meta_debug(&key),
             Request::MetaNoop => self.write_line(false, "MN"),
+            Request::Slabs { command, noreply } => {
+                self.write_line(noreply, command.map_or_else(Refusal::text, |()| "OK"))
+            }
+            Request::CacheMemoryLimit { mebibytes, noreply } => self.set_memory_limit(mebibytes, noreply),
+            Request::Binary(request) => return self.binary(&request),
         }
         Flow::Open
     }

@@ -35,6 +35,7 @@ impl<'i> SingleKeyRequest<'i> {
             | Request::Touch { key, .. }
             | Request::Delete { key, .. }
             | Request::Arithmetic { key, .. } => hash(space, key),
+            Request::Binary(request) => hash(space, request.command.single_key()?),
             Request::MetaGet { key, .. }
             | Request::MetaSet { key, .. }
             | Request::MetaDelete { key, .. }
@@ -47,6 +48,8 @@ impl<'i> SingleKeyRequest<'i> {
             | Request::Stats { .. }
             | Request::Quit
             | Request::Shutdown(_)
+            | Request::Slabs { .. }
+            | Request::CacheMemoryLimit { .. }
             | Request::MetaNoop => return None,
         };
         Some(Self { request, verb, hash, len: consumed })

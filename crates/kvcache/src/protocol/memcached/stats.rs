@@ -3,36 +3,66 @@
 use std::process;
 
 use store::{PolicyKind, Store};
-use wire::memcached::{Keys, reply};
+use wire::memcached::{Keys, binary, reply};
 
-use super::{Call, VERSION};
+use super::{Call, StatFormat, VERSION};
 use crate::command_table::{CommandName, Protocol};
+
+/// Number of the slab class that all items are said to be of.
+pub(super) const ITEM_CLASS: u64 = 1;
+
+/// End of what `stats` has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StatsEnd {
+    Listed,
+    Reset,
+}
 
 impl<S: Store + 'static> Call<'_, '_, S> {
     pub(super) fn stats(&mut self, args: Keys<'_>) {
         let mut words = args.into_iter();
-        match (words.next(), words.next()) {
+        let (first, second) = (words.next(), words.next());
+        let outcome = match first {
+            Some(b"cachedump") => self.cachedump(second, words.next()).map(|()| StatsEnd::Listed),
+            _ => self.statistics(first, second),
+        };
+        match outcome {
+            Ok(StatsEnd::Listed) => reply::end(self.out.inline()),
+            Ok(StatsEnd::Reset) => self.write_line(false, "RESET"),
+            Err(line) => self.write_line(false, line),
+        }
+    }
+
+    /// Writes the statistics that these words choose, without their end. An error is a line of the text protocol.
+    pub(super) fn statistics(&mut self, first: Option<&[u8]>, second: Option<&[u8]>) -> Result<StatsEnd, &'static str> {
+        match (first, second) {
             (None, _) => self.general(),
             (Some(b"reset"), _) => {
                 self.memcached.counters.reset();
                 self.state.statistics.reset_memcached();
                 self.keys.for_each_shard(|cache| cache.counts = store::CacheCounts::default());
-                return self.write_line(false, "RESET");
+                return Ok(StatsEnd::Reset);
             }
             (Some(b"settings"), _) => self.settings(),
             (Some(b"items"), _) => self.items(),
             (Some(b"slabs"), _) => self.slabs(),
             (Some(b"commands"), _) => self.commands(),
             (Some(b"sizes"), _) => self.stat("sizes_status", "disabled"),
-            (Some(b"detail"), None) => return self.write_line(false, "CLIENT_ERROR usage: stats detail on|off|dump"),
+            (Some(b"detail"), None) => return Err("CLIENT_ERROR usage: stats detail on|off|dump"),
             // memcached's other statistics do not exist here.
-            (Some(_), _) => return self.write_line(false, "ERROR"),
+            (Some(_), _) => return Err("ERROR"),
         }
-        reply::end(self.out.inline());
+        Ok(StatsEnd::Listed)
     }
 
     fn stat(&mut self, name: &str, value: impl ToString) {
-        reply::stat(self.out.inline(), name, value.to_string());
+        let value = value.to_string();
+        match self.stat_format {
+            StatFormat::Text => reply::stat(self.out.inline(), name, value),
+            StatFormat::Binary(head) => {
+                binary::reply::stat(self.out.inline(), head, name.as_bytes(), value.as_bytes());
+            }
+        }
     }
 
     fn general(&mut self) {
@@ -89,10 +119,10 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         });
         self.stat("maxbytes", limit.unwrap_or(0));
         self.stat("evictions", if policy == PolicyKind::NoEviction { "off" } else { "on" });
-        self.stat("item_size_max", self.memcached.limits.value_bytes_max);
+        self.stat("item_size_max", self.memcached.limits.item_bytes_max);
         self.stat("cas_enabled", "yes");
         self.stat("flush_enabled", "yes");
-        self.stat("dump_enabled", "no");
+        self.stat("dump_enabled", "yes");
         self.stat("shutdown_command", "no");
         self.stat("auth_enabled_ascii", if self.state.settings.password().is_some() { "yes" } else { "no" });
     }

@@ -130,10 +130,10 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if request.cas.is_some_and(|cas| cas != 0 && cas != old.version & UNIQUE_NUMBER) {
             return Err(StoreOutcome::Exists);
         }
-        let value_bytes_max = self.memcached.limits.value_bytes_max;
+        let limits = self.memcached.limits;
         let whole = match self.item(key).peek().unwrap_or_default() {
             None => return Err(StoreOutcome::NotStored),
-            Some(value) if value.bytes.len() + request.value.len() > value_bytes_max => {
+            Some(value) if !limits.has_room_for(key.len(), value.bytes.len() + request.value.len()) => {
                 return Err(StoreOutcome::TooLarge);
             }
             Some(value) if request.mode == StoreMode::Append => [&*value.bytes, request.value].concat(),
@@ -182,14 +182,21 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     }
 
     pub(super) fn too_large(&mut self, outdated: Option<MetaKey<'_>>, noreply: bool) {
-        self.memcached.counters.store_too_large.add();
-        if let Some(key) = outdated {
-            self.item(key.bytes(&mut [0; KEY_BYTES_MAX])).remove();
-        }
+        let mut buffer = [0; KEY_BYTES_MAX];
+        self.note_too_large(outdated.as_ref().map(|key| key.bytes(&mut buffer)));
         self.write_line(noreply, StoreOutcome::TooLarge.word());
     }
 
-    pub(super) fn flush_all(&mut self, delay: Expiry, noreply: bool) {
+    /// Counts a value that is too large, and removes the item that a client believes it has replaced.
+    pub(super) fn note_too_large(&mut self, outdated: Option<&[u8]>) {
+        self.memcached.counters.store_too_large.add();
+        if let Some(key) = outdated {
+            self.item(key).remove();
+        }
+    }
+
+    /// Empties all databases, now or later.
+    pub(super) fn flush(&mut self, delay: Expiry) {
         self.memcached.counters.cmd_flush.add();
         match delay {
             Expiry::Never | Expiry::Immediately => self.keys.clear_by_shard(),
@@ -198,6 +205,5 @@ impl<S: Store + 'static> Call<'_, '_, S> {
                 None => self.keys.clear_by_shard(),
             },
         }
-        self.write_line(noreply, "OK");
     }
 }

@@ -3,6 +3,7 @@
 use fastrand::Rng;
 use proto::{BatchEntry, Flow, Outbox, Protocol, Step};
 use store::HashbrownStore;
+use wire::memcached::binary::{self, Opcode, client::RequestBody};
 
 use crate::{
     connection::{Conn, FrontEnd},
@@ -76,7 +77,7 @@ fn answer(
         pending.drain(..step.consumed);
     }
     assert!(out.is_inline());
-    String::from_utf8_lossy(out.inline()).into_owned()
+    out.inline().escape_ascii().to_string()
 }
 
 #[test]
@@ -98,11 +99,86 @@ fn replies_depend_neither_on_pipelining_nor_on_fragmentation() {
 }
 
 #[test]
-fn a_binary_first_byte_is_refused_only_at_the_start() {
+fn a_binary_first_byte_means_the_binary_protocol_only_at_the_start() {
     let (server, mut conn) = start();
     assert_eq!(ask(&server, &mut conn, b"get a\r\n\x80\r\n"), "END\r\nERROR\r\n");
     let (mut conn, mut out) = (connect(&server, FrontEnd::Memcached), Outbox::default());
-    assert_eq!(server.on_input(&mut conn, b"\x80\r\n", now(), &mut out).flow, Flow::Linger);
+    let step = server.on_input(&mut conn, b"\x80\r\n", now(), &mut out);
+    assert_eq!((step.consumed, step.flow), (0, Flow::Open));
+    let mut noop = Vec::new();
+    binary::client::request(&mut noop, Opcode::Noop.number(), 0, 0, &RequestBody::default());
+    let step = server.on_input(&mut conn, &[&noop, b"get a\r\n".as_slice()].concat(), now(), &mut out);
+    assert_eq!(step.flow, Flow::Linger);
+    assert_eq!(out.inline().len(), 24);
+}
+
+/// Requests of the binary protocol, quiet ones and refused ones among them.
+fn binary_requests(random: &mut Rng) -> Vec<Vec<u8>> {
+    let count = random.u32(1..120);
+    let request = |opaque: u32| {
+        let (mut bytes, key) = (Vec::new(), [b'a' + random.u8(..3)]);
+        let (opcode, is_quiet) = (Opcode::ALL[random.usize(..Opcode::ALL.len())], random.u8(..3) == 0);
+        let number = [0, 0, 0, 0, 0, 0, 0, random.u8(..3)];
+        let extras = match opcode {
+            Opcode::Set | Opcode::Add | Opcode::Replace => number.to_vec(),
+            Opcode::Increment | Opcode::Decrement => [&number[..], &number, &[0; 4]].concat(),
+            Opcode::Touch | Opcode::Gat | Opcode::GatK | Opcode::Verbosity => vec![0; 4],
+            Opcode::Get | Opcode::GetK | Opcode::Delete | Opcode::Append | Opcode::Prepend => Vec::new(),
+            // Statistics differ from run to run, and the end of the connection is another test's.
+            Opcode::Flush | Opcode::Noop | Opcode::Version | Opcode::SaslListMechs => {
+                binary::client::request(&mut bytes, opcode.number(), opaque, 0, &RequestBody::default());
+                return bytes;
+            }
+            Opcode::Stat | Opcode::Quit | Opcode::SaslAuth | Opcode::SaslStep => {
+                let body = RequestBody { value: b"to be skipped", ..RequestBody::default() };
+                binary::client::request(&mut bytes, 0x77, opaque, 0, &body);
+                return bytes;
+            }
+        };
+        let is_number = matches!(opcode, Opcode::Set | Opcode::Add | Opcode::Append) && random.bool();
+        let is_text = matches!(opcode, Opcode::Set | Opcode::Replace | Opcode::Prepend) && !is_number;
+        let value: &[u8] = if is_number {
+            b"12"
+        } else if is_text {
+            b"text"
+        } else {
+            b""
+        };
+        let key = if opcode == Opcode::Verbosity { &[][..] } else { &key };
+        let number = opcode.quiet_number().filter(|_| is_quiet).unwrap_or_else(|| opcode.number());
+        binary::client::request(&mut bytes, number, opaque, 0, &RequestBody { extras: &extras, key, value });
+        bytes
+    };
+    (0..count).map(request).collect()
+}
+
+#[test]
+fn binary_replies_depend_neither_on_pipelining_nor_on_fragmentation() {
+    for seed in 0..60 {
+        let mut random = Rng::with_seed(seed);
+        let requests = binary_requests(&mut random);
+        let (server, mut conn) = start();
+        let alone: String = requests.iter().map(|request| answer(&server, &mut conn, request, || 1000)).collect();
+        let input = requests.concat();
+        for largest in [1, 7, 100, input.len()] {
+            let (server, mut conn) = start();
+            let together = answer(&server, &mut conn, &input, || random.usize(..largest) + 1);
+            assert_eq!(together, alone, "seed {seed}, pieces of up to {largest} bytes");
+        }
+    }
+}
+
+#[test]
+fn binary_requests_on_one_key_go_through_the_window_together() {
+    let (server, mut conn) = start();
+    let mut batch = Vec::new();
+    for opaque in 0..16 {
+        binary::client::set(&mut batch, opaque, b"a", 0, 0, b"x");
+        binary::client::get(&mut batch, opaque, b"a");
+    }
+    ask(&server, &mut conn, &batch);
+    let batches = server.state.statistics.batches();
+    assert_eq!((batches[5], batches.iter().sum::<u64>()), (1, 1), "32 commands");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod clients;
 mod events;
 mod memcached;
+mod memcached_binary;
 mod python;
 mod scaling;
 mod smoke;

@@ -161,7 +161,8 @@ fn a_request_that_is_cut_off_stores_nothing() {
 #[test]
 fn other_protocols_are_refused_at_the_memcached_address() {
     let kv = Kv::start::<&str>([]).unwrap();
-    for request in [&b"\x80\x01\x00\x00"[..], b"POST / HTTP/1.1\r\n"] {
+    // A reply of the binary protocol, and HTTP.
+    for request in [&[&[0x81], [b'k'; 2100].as_slice()].concat()[..], b"POST / HTTP/1.1\r\n"] {
         let mut client = Client::connect(kv.memcached()).unwrap();
         client.send(request).unwrap();
         client.expect_disconnect().unwrap();

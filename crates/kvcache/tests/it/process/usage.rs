@@ -18,8 +18,8 @@ fn bad_values_are_refused_with_a_reason() {
     for (args, why) in [
         (&["--shards", "0"][..], "not a number from 1 to 65536"),
         (&["--shards", "99999999999"], "not a number from 1 to 65536"),
-        (&["--maxmemory", "lots"], "not a size, such as 30, 100mb or 1.5GiB"),
-        (&["--compression-threshold", "x"], "not a size, such as 30, 100mb or 1.5GiB"),
+        (&["--maxmemory", "lots"], "not a size, like 4096, 64KiB, 10MB or 1GiB"),
+        (&["--compression-threshold", "x"], "not a size, like 4096, 64KiB, 10MB or 1GiB"),
         (&["--requirepass", ""], "empty; without a password, leave the flag out"),
     ] {
         let finished = expect_failure(command(args), 2);

@@ -62,8 +62,20 @@ fn commands_are_described_as_by_redis() -> anyhow::Result<()> {
             None => own.push(name.as_str()),
         }
     }
-    let of_fields =
-        ["hexpire", "hexpireat", "hexpiretime", "hpersist", "hpexpire", "hpexpireat", "hpexpiretime", "hpttl", "httl"];
+    let of_fields = [
+        "hexpire",
+        "hexpireat",
+        "hexpiretime",
+        "hgetdel",
+        "hgetex",
+        "hpersist",
+        "hpexpire",
+        "hpexpireat",
+        "hpexpiretime",
+        "hpttl",
+        "hsetex",
+        "httl",
+    ];
     let others = ["client|no-touch", "client|setinfo", "perf", "perf|help", "perf|reset"];
     let mut wanted = [&of_fields[..], &others].concat();
     wanted.sort_unstable();

@@ -221,7 +221,7 @@ fn connections_of_other_protocols_are_closed() {
         (&(" ".repeat(101) + "get " + &"a ".repeat(1500)), "†"),
     ]);
     // memcached takes the first byte for the binary protocol, but not a later one.
-    assert_eq!(parse_to_text(b"\x80", &Limits::default()), "†");
+    assert_eq!(parse_to_text(b"\x80", &Limits::default()), "…");
     assert_eq!(parse_to_text(b"mn\r\n\x80\r\n", &Limits::default()), "mn | ERROR");
 }
 
@@ -333,5 +333,27 @@ fn base64_is_read_strictly() {
     check(&[
         ("mg Zm9v! b\r\n", "CLIENT_ERROR error decoding key"),
         ("mg =m9v b\r\n", "CLIENT_ERROR error decoding key"),
+    ]);
+}
+
+#[test]
+fn slab_classes_and_the_memory_limit() {
+    let disabled = "slabs CLIENT_ERROR slab reassignment disabled";
+    check(&[
+        ("slabs\r\n", "ERROR"),
+        ("slabs automove\r\n", "ERROR"),
+        ("slabs automove 0\r\n", "slabs ok"),
+        ("slabs automove 2 noreply\r\n", "slabs ok quietly"),
+        ("slabs automove 3\r\n", "slabs ERROR"),
+        ("slabs automove x\r\n", "slabs CLIENT_ERROR bad command line format"),
+        ("slabs automove ratio 0.8\r\n", "slabs ok"),
+        ("slabs automove ratio x\r\n", "slabs ERROR"),
+        ("slabs reassign 1 2\r\n", disabled),
+        ("slabs reassign 1\r\n", "ERROR"),
+        ("cache_memlimit\r\n", "ERROR"),
+        ("cache_memlimit 64\r\n", "memory limit Some(64)"),
+        ("cache_memlimit 64 noreply\r\n", "memory limit Some(64) quietly"),
+        ("cache_memlimit x\r\n", "memory limit None"),
+        ("cache_memlimit 1 2 3\r\n", "ERROR"),
     ]);
 }

@@ -5,7 +5,7 @@ use proptest::{collection::vec, prelude::*};
 use super::{parse_to_text, parse_torn_to_text};
 use crate::memcached::{Expiry, Limits, Parsed, Request, RequestParser, StoreMode, client};
 
-const SMALL: Limits = Limits { value_bytes_max: 20, line_bytes_max: 30, keys_line_bytes_max: 60 };
+const SMALL: Limits = Limits { item_bytes_max: 80, line_bytes_max: 30, keys_line_bytes_max: 60 };
 
 /// Bytes that may confuse a parser, and whole requests between them.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
