@@ -20,11 +20,6 @@ use crate::{
 const CHUNK: &str = "@user_script";
 /// Instructions of the Lua machine between two questions to the host.
 const POLL_INSTRUCTIONS: u32 = 10_000;
-/// Bytes of a string that is kept for its size alone, and the share of the memory that it may take. A collection begins when
-/// the state has twice the size that it had after the last, and marks every table and function of the libraries: beside so
-/// small a state, scripts that leave little garbage would have them marked all the time.
-const BALLAST_BYTES: usize = 1 << 20;
-const BALLAST_SHARE: usize = 64;
 /// Compiled scripts that are kept. A compiled one takes a place of mlua's, of which there are several thousand.
 const COMPILED_MAX: usize = 1000;
 
@@ -34,8 +29,6 @@ pub struct Engine {
     run: Rc<Run>,
     /// Trusted function that runs a script and collects its errors.
     runner: Function,
-    /// See [`BALLAST_BYTES`].
-    _ballast: LuaString,
     compiled: RefCell<HashMap<Digest, Rc<Function>, foldhash::fast::RandomState>>,
     memory_max: usize,
 }
@@ -74,9 +67,7 @@ impl Engine {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new()).map_err(failed)?;
         let run = Rc::new(Run::new(seed, memory_max));
         let runner = sandbox(&lua, &run).map_err(failed)?;
-        let ballast = vec![0; BALLAST_BYTES.min(memory_max / BALLAST_SHARE)];
-        let ballast = lua.create_string(&ballast).map_err(failed)?;
-        let engine = Self { lua, run, runner, _ballast: ballast, compiled: RefCell::default(), memory_max };
+        let engine = Self { lua, run, runner, compiled: RefCell::default(), memory_max };
         engine.poll_every(POLL_INSTRUCTIONS).map_err(failed)?;
         engine.run.limit_memory(&engine.lua).map_err(failed)?;
         Ok(engine)
