@@ -184,6 +184,7 @@ fn kvcache(input: Vec<u8>) -> Setup<KvServer<PackedStore>> {
         codec: Codec::default(),
         store: StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () },
         seed: 2,
+        is_use_tracked: false,
     });
     let server = KvServer::new(
         space,

@@ -159,6 +159,8 @@ impl KvArgs {
                 release: sys::memory::release,
             },
             seed: fastrand::u64(..),
+            // memcached's clients may ask how long an entry has been idle.
+            is_use_tracked: !self.memcached_listen.is_empty(),
         }
     }
 }

@@ -166,7 +166,15 @@ mod tests {
     fn space(shards: usize) -> Space<HashbrownStore> {
         let store = StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
         let policy = PolicyKind::AllKeysRandom;
-        Space::new(SpaceOptions { shards, policy, memory_max: None, codec: Codec::default(), store, seed: 2 })
+        Space::new(SpaceOptions {
+            shards,
+            policy,
+            memory_max: None,
+            codec: Codec::default(),
+            store,
+            seed: 2,
+            is_use_tracked: false,
+        })
     }
 
     /// Half of the keys expire at 1000.

@@ -23,8 +23,15 @@ pub(crate) type Server = Arc<KvServer<HashbrownStore>>;
 pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
     let store = StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
     let policy = PolicyKind::NoEviction;
-    let space =
-        Space::new(SpaceOptions { shards: 1, policy, memory_max: None, codec: Codec::default(), store, seed: 2 });
+    let space = Space::new(SpaceOptions {
+        shards: 1,
+        policy,
+        memory_max: None,
+        codec: Codec::default(),
+        store,
+        seed: 2,
+        is_use_tracked: true,
+    });
     let server = Arc::new(KvServer::new(
         space,
         KvOptions {

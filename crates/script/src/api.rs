@@ -30,7 +30,11 @@ pub(crate) struct Run {
     pub(crate) version: Cell<Version>,
     random: Random,
     buffers: RefCell<Buffers>,
+    memory_max: usize,
 }
+
+/// Bytes that are converted without the limit of the memory at most. What exceeds it is noticed at the script's next step.
+const UNLIMITED_BYTES_MAX: usize = 64 << 10;
 
 /// Memory that calls use again.
 #[derive(Debug, Default)]
@@ -42,10 +46,22 @@ struct Buffers {
 }
 
 impl Run {
-    pub(crate) fn with_seed(seed: u32) -> Self {
-        let run = Self::default();
+    pub(crate) fn new(seed: u32, memory_max: usize) -> Self {
+        let run = Self { memory_max, ..Self::default() };
         run.random.seed(seed);
         run
+    }
+
+    /// Sets the limit of the memory that code of scripts has.
+    pub(crate) fn limit_memory(&self, lua: &Lua) -> mlua::Result<()> {
+        lua.set_memory_limit(self.memory_max).map(|_| ())
+    }
+
+    /// Lifts the limit of the memory until the result is dropped, if no more than `bytes` of strings are added meanwhile
+    /// and those are few. With a limit, mlua guards every single step against its error, which costs more than the step.
+    pub(crate) fn without_limit<'l>(&'l self, lua: &'l Lua, bytes: usize) -> Option<Unlimited<'l>> {
+        let is_lifted = bytes <= UNLIMITED_BYTES_MAX && lua.set_memory_limit(0).is_ok();
+        is_lifted.then_some(Unlimited { run: self, lua })
     }
 
     /// Begins a run: nothing is left of the one before it.
@@ -65,6 +81,19 @@ impl Run {
     fn stop(&self, interrupt: Interrupt) -> mlua::Error {
         self.interrupt.set(Some(interrupt));
         Failure::Interrupt(interrupt).into()
+    }
+}
+
+/// Time without a limit of the memory.
+pub(crate) struct Unlimited<'l> {
+    run: &'l Run,
+    lua: &'l Lua,
+}
+
+impl Drop for Unlimited<'_> {
+    fn drop(&mut self) {
+        // It was possible before.
+        let _ = self.run.limit_memory(self.lua);
     }
 }
 
@@ -184,6 +213,7 @@ fn call(lua: &Lua, run: &Run, args: &MultiValue, raises: bool) -> mlua::Result<V
     if raises && let [b'-', text @ .., b'\r', b'\n'] = &reply[..] {
         return Err(failure::reply(text));
     }
+    let _unlimited = run.without_limit(lua, reply.len());
     convert::to_lua(lua, &mut &reply[..])
 }
 

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::HashMap, fmt, rc::Rc};
 
-use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState, chunk::ChunkMode};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState, chunk::ChunkMode};
 use thiserror::Error;
 use wire::resp::{Version, reply};
 
@@ -29,7 +29,7 @@ pub struct Engine {
     run: Rc<Run>,
     /// Trusted function that runs a script and collects its errors.
     runner: Function,
-    compiled: RefCell<HashMap<Digest, Function>>,
+    compiled: RefCell<HashMap<Digest, Rc<Function>, foldhash::fast::RandomState>>,
     memory_max: usize,
 }
 
@@ -65,11 +65,11 @@ impl Engine {
     pub fn new(memory_max: usize, seed: u32) -> Result<Self, EngineError> {
         let failed = |error: mlua::Error| EngineError::State(failure::plain_text(&error));
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new()).map_err(failed)?;
-        let run = Rc::new(Run::with_seed(seed));
+        let run = Rc::new(Run::new(seed, memory_max));
         let runner = sandbox(&lua, &run).map_err(failed)?;
         let engine = Self { lua, run, runner, compiled: RefCell::default(), memory_max };
         engine.poll_every(POLL_INSTRUCTIONS).map_err(failed)?;
-        engine.lua.set_memory_limit(memory_max).map_err(failed)?;
+        engine.run.limit_memory(&engine.lua).map_err(failed)?;
         Ok(engine)
     }
 
@@ -101,7 +101,7 @@ impl Engine {
         let chunk = self.lua.load(source.code()).set_name(CHUNK).set_mode(ChunkMode::Text);
         let function = chunk.into_function();
         let function = function.map_err(|error| EngineError::Compile(failure::plain_text(&error)))?;
-        self.compiled.borrow_mut().insert(digest, function);
+        self.compiled.borrow_mut().insert(digest, Rc::new(function));
         Ok(())
     }
 
@@ -122,6 +122,7 @@ impl Engine {
         let is_error = match outcome {
             _ if self.run.interrupt.get().is_some() => Ok(false),
             Ok((true, value)) => {
+                let _unlimited = self.run.without_limit(&self.lua, 0);
                 let versions = Versions { client, script: self.run.version.get() };
                 convert::to_reply(&value, versions, out).map(|_| false)
             }
@@ -151,13 +152,22 @@ impl Engine {
     }
 
     fn evaluate(&self, script: &Function, keys: &[&[u8]], argv: &[&[u8]]) -> mlua::Result<(bool, Value)> {
-        self.runner.call((script, self.sequence(keys)?, self.sequence(argv)?))
+        // As long as no code of the script's runs, it is known how much is taken.
+        let bytes: usize = keys.iter().chain(argv).map(|string| string.len()).sum();
+        let unlimited = self.run.without_limit(&self.lua, bytes);
+        let (keys, argv) = (self.sequence(keys)?, self.sequence(argv)?);
+        drop(unlimited);
+        self.runner.call((script, keys, argv))
     }
 
     fn sequence(&self, strings: &[&[u8]]) -> mlua::Result<Table> {
         let table = self.lua.create_table_with_capacity(strings.len(), 0)?;
         for (index, bytes) in (1..).zip(strings) {
-            table.raw_seti(index, mlua::LuaString::wrap(bytes))?;
+            // Texts are pushed as they are, other bytes by way of a handle.
+            match std::str::from_utf8(bytes) {
+                Ok(text) => table.raw_seti(index, text)?,
+                Err(_) => table.raw_seti(index, LuaString::wrap(bytes))?,
+            }
         }
         Ok(table)
     }

@@ -82,6 +82,10 @@ pub struct Cache<S> {
     is_observed: bool,
     /// Cursor of [`Cache::expire_some`].
     sweep: u64,
+    /// Time at which its round began, in milliseconds since the Unix epoch.
+    sweep_began: u64,
+    /// See [`Cache::track_use`].
+    is_use_tracked: bool,
     /// See [`Cache::set_allowance`].
     allowance: usize,
     /// The collections that are not packed.
@@ -93,14 +97,18 @@ impl<S: Store> Cache<S> {
     pub fn new(options: StoreOptions, policy: PolicyKind, limit: Option<usize>, seed: u64) -> Self {
         let mut policy = Policy::new(policy, seed);
         policy.set_limited(limit.is_some());
+        let mut store = S::new(options);
+        store.keep_access(policy.needs_access());
         Self {
-            store: S::new(options),
+            store,
             policy,
             limit: limit.unwrap_or(usize::MAX),
             entries_limit: limit.unwrap_or(usize::MAX),
             watched: Watched::default(),
             is_observed: false,
             sweep: 0,
+            sweep_began: 0,
+            is_use_tracked: false,
             allowance: 0,
             objects: Objects::default(),
             deadlines: Deadlines::default(),
@@ -154,10 +162,12 @@ impl<S: Store> Cache<S> {
         location.inspect(|&location| self.touch_location(location, now)).is_some()
     }
 
-    /// Returns the seconds since the last use of an entry.
+    /// Returns the seconds since the last use of an entry; 0 if they are not known, since neither the policy nor anybody else
+    /// needs them.
     pub fn idle_s(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<u32> {
         let location = self.find(hash, key, now)?;
-        Some(Policy::idle_s(self.store.access(location), now.clock()))
+        let is_known = self.is_use_tracked || self.policy.needs_access();
+        Some(if is_known { Policy::idle_s(self.store.access(location), now.clock()) } else { 0 })
     }
 
     /// Returns the frequency of uses, on the policy's own scale from 0 to 255.
@@ -408,8 +418,19 @@ impl<S: Store> Cache<S> {
     pub fn set_policy(&mut self, kind: PolicyKind) {
         if kind != self.policy.kind() {
             self.policy.set_kind(kind);
-            self.policy.restart(self.store.len());
+            self.restart_policy();
         }
+    }
+
+    /// Keeps the time of each entry's last use, whatever the policy needs. The cache must be empty.
+    pub fn track_use(&mut self) {
+        self.is_use_tracked = true;
+        self.store.keep_access(true);
+    }
+
+    fn restart_policy(&mut self) {
+        self.store.keep_access(self.is_use_tracked || self.policy.needs_access());
+        self.policy.restart(self.store.len());
     }
 
     /// Returns the limit in bytes; `None`: no limit.
@@ -422,7 +443,7 @@ impl<S: Store> Cache<S> {
     pub fn set_limit(&mut self, limit: Option<usize>) {
         if limit.is_some() != (self.limit != usize::MAX) {
             self.policy.set_limited(limit.is_some());
-            self.policy.restart(self.store.len());
+            self.restart_policy();
         }
         self.limit = limit.unwrap_or(usize::MAX);
         self.note_objects();

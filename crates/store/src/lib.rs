@@ -124,7 +124,8 @@ impl Pin {
 /// [`StoreOptions::hasher`].
 ///
 /// Every entry has an *access word* of 32 bits that belongs to the policy. It stays in its block when the entry is
-/// removed: a new entry in the same block begins with the word of the old one, an entry in fresh memory with 0.
+/// removed: a new entry in the same block begins with the word of the old one, an entry in fresh memory with 0. A store may
+/// be told to keep none, and then they are all 0.
 pub trait Store: Send + Sized {
     /// Location of an entry, valid until the next `insert`, `replace`, `remove`, `compact` or `clear`.
     type Location: Copy;
@@ -204,6 +205,17 @@ pub trait Store: Send + Sized {
     fn remove(&mut self, hash: u64, location: Self::Location);
 
     fn clear(&mut self);
+
+    /// Tells the store if access words are needed, which they are at first. If they are again, all are 0. It may ignore this,
+    /// and an empty store does so least.
+    fn keep_access(&mut self, keeps: bool) {
+        let _ = keeps;
+    }
+
+    /// Tells the store that every entry which has expired before this time, in milliseconds since the Unix epoch, is gone.
+    fn note_swept(&mut self, unix_ms: u64) {
+        let _ = unix_ms;
+    }
 
     // --- traversal ------------------------------------------------------------------------
 

@@ -111,6 +111,19 @@ impl Policy {
         self.is_limited = is_limited;
     }
 
+    /// True if the store has to keep access words: entries may have to be evicted, or their uses are asked for by name.
+    pub fn needs_access(&self) -> bool {
+        let is_of_use = match self.kind {
+            PolicyKind::AllKeysLru | PolicyKind::AllKeysLfu | PolicyKind::VolatileLru | PolicyKind::VolatileLfu => true,
+            PolicyKind::NoEviction
+            | PolicyKind::AllKeysS3Fifo
+            | PolicyKind::AllKeysRandom
+            | PolicyKind::VolatileRandom
+            | PolicyKind::VolatileTtl => false,
+        };
+        is_of_use || self.is_limited
+    }
+
     /// Begins again with this number of entries. Has to be called after the kind or the limit has changed.
     pub fn restart(&mut self, entries: usize) {
         self.queues.restart(if self.has_queues() { entries } else { 0 });

@@ -1,7 +1,10 @@
 //! Commands that scripts call.
 
+use std::cell::Cell;
+
 use proto::{Flow, Now, Outbox};
 use script::{Host, Interrupt, LogLevel};
+use smallvec::SmallVec;
 use store::{EntryCopy, Store};
 use wire::resp::{Version, reply};
 
@@ -18,6 +21,9 @@ const WORK_MAX: u32 = 200_000;
 const POLL_WORK: u32 = 10_000;
 /// Largest object that is copied before a script changes it.
 const OBJECT_BYTES_MAX: usize = 256 * 1024;
+/// Limits of the memory that one run leaves to the next: changed values, and bytes of a reply.
+const JOURNAL_MAX: usize = 64;
+const REPLY_BYTES_MAX: usize = 64 << 10;
 /// Instructions that a command counts as.
 const CALL_WORK: u32 = 100;
 
@@ -40,9 +46,34 @@ pub(super) struct ScriptHost<'h, 's, S: Store + 'static> {
     pub(super) is_read_only: bool,
     pub(super) restart: Option<Restart>,
     pub(super) work: u32,
+    pub(super) scratch: Scratch,
+}
+
+/// Memory that one run leaves to the next.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
     /// Values that the script has changed, with their databases and keys.
-    pub(super) journal: Vec<(u8, Box<[u8]>, Option<EntryCopy>)>,
-    pub(super) out: Outbox,
+    journal: Vec<(u8, SmallVec<[u8; 32]>, Option<EntryCopy>)>,
+    out: Outbox,
+}
+
+thread_local! {
+    static SCRATCH: Cell<Scratch> = Cell::default();
+}
+
+impl Scratch {
+    /// Takes what the last run of the thread has left.
+    pub(super) fn take() -> Self {
+        SCRATCH.take()
+    }
+
+    /// Leaves the memory to the next run, unless it is much.
+    pub(super) fn leave(mut self) {
+        self.journal.clear();
+        if self.journal.capacity() <= JOURNAL_MAX && self.out.inline().capacity() <= REPLY_BYTES_MAX {
+            SCRATCH.set(self);
+        }
+    }
 }
 
 impl<S: Store + 'static> ScriptHost<'_, '_, S> {
@@ -104,14 +135,15 @@ impl<S: Store + 'static> ScriptHost<'_, '_, S> {
         let object_bytes = self.keys.object_bytes(key);
         if object_bytes > 0 {
             let database = self.keys.database;
-            if self.journal.iter().any(|(of, recorded, _)| *of == database && **recorded == *key) {
+            if self.scratch.journal.iter().any(|(of, recorded, _)| *of == database && **recorded == *key) {
                 return Ok(());
             }
             if object_bytes > OBJECT_BYTES_MAX {
                 return Err(self.restart(Restart::Apart));
             }
         }
-        self.journal.push((self.keys.database, key.into(), self.keys.stored(key)));
+        let before = self.keys.stored(key);
+        self.scratch.journal.push((self.keys.database, SmallVec::from_slice(key), before));
         Ok(())
     }
 
@@ -127,7 +159,7 @@ impl<S: Store + 'static> ScriptHost<'_, '_, S> {
 
     /// Puts back whatever the script has changed.
     pub(super) fn roll_back(&mut self) {
-        for (database, key, before) in self.journal.drain(..).rev() {
+        for (database, key, before) in self.scratch.journal.drain(..).rev() {
             self.keys.put_back(database, &key, before);
         }
     }
@@ -156,18 +188,19 @@ impl<S: Store + 'static> Host for ScriptHost<'_, '_, S> {
             keys: &mut *self.keys,
             args,
             now: self.now,
-            reply: Reply { out: &mut self.out, version: self.version },
+            reply: Reply { out: &mut self.scratch.out, version: self.version },
             flow: Flow::Open,
             is_handed_over: false,
         };
         if let Err(refusal) = call.run(number) {
             call.refuse(&refusal);
         }
-        if self.out.is_inline() {
-            reply.append(self.out.inline());
+        let out = &mut self.scratch.out;
+        if out.is_inline() {
+            reply.append(out.inline());
         } else {
             // A large value is shared with the store, and copied here, as Lua needs it in one piece.
-            let whole = std::mem::take(&mut self.out);
+            let whole = std::mem::take(out);
             reply.extend(whole.memory().flatten());
         }
         Ok(())

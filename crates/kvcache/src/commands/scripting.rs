@@ -8,7 +8,7 @@ use store::Store;
 
 use super::{
     call::{Call, parse_integer},
-    script_host::{Restart, ScriptHost},
+    script_host::{Restart, Scratch, ScriptHost},
 };
 use crate::{
     command_table::{self, TABLE},
@@ -134,8 +134,7 @@ impl Run<'_> {
             is_read_only: self.is_read_only,
             restart: None,
             work: 0,
-            journal: Vec::new(),
-            out: proto::Outbox::default(),
+            scratch: Scratch::take(),
         };
         let out = call.reply.out.inline();
         let begin = out.len();
@@ -144,6 +143,7 @@ impl Run<'_> {
             host.roll_back();
         }
         let restart = host.restart;
+        host.scratch.leave();
         // SELECT in a script ends with it.
         (call.client.database, call.keys.database) = (database, database);
         let outcome = match finished {

@@ -25,6 +25,8 @@ use super::transaction::Transaction;
 const SCRIPTS_MAX: usize = 10_000;
 /// Limit of their texts.
 const TEXT_BYTES_MAX: usize = 64 << 20;
+/// Change of a Lua state's memory that is worth a word to all threads.
+const COUNTED_BYTES: usize = 16 << 10;
 /// Runs on the thread of scripts after which a script that has once taken long is tried on its client's thread again.
 const LONG_RUNS: u8 = 64;
 
@@ -113,7 +115,7 @@ pub(crate) enum ScriptError {
 struct LocalEngine {
     generation: u64,
     engine: Engine,
-    known: HashMap<Digest, Arc<CachedScript>>,
+    known: HashMap<Digest, Arc<CachedScript>, foldhash::fast::RandomState>,
     /// Bytes of this state that are counted in `total`.
     counted: usize,
     total: Arc<AtomicUsize>,
@@ -132,12 +134,12 @@ impl Drop for LocalEngine {
 impl LocalEngine {
     fn new(generation: u64, memory_max: usize, total: &Arc<AtomicUsize>) -> Result<Self, EngineError> {
         let engine = Engine::new(memory_max, fastrand::u32(..))?;
-        Ok(Self { generation, engine, known: HashMap::new(), counted: 0, total: Arc::clone(total) })
+        Ok(Self { generation, engine, known: HashMap::default(), counted: 0, total: Arc::clone(total) })
     }
 
     fn count(&mut self) {
         let bytes = self.engine.memory_bytes();
-        if bytes != self.counted {
+        if bytes.abs_diff(self.counted) >= COUNTED_BYTES {
             // It wraps, and is right again when all threads have counted.
             self.total.fetch_add(bytes.wrapping_sub(self.counted), Relaxed);
             self.counted = bytes;

@@ -63,6 +63,8 @@ pub struct SpaceOptions {
     pub codec: Codec,
     pub store: StoreOptions,
     pub seed: u64,
+    /// True if the time of each entry's last use is kept even where no policy needs it.
+    pub is_use_tracked: bool,
 }
 
 impl<S: Store> Space<S> {
@@ -73,7 +75,12 @@ impl<S: Store> Space<S> {
         let shards = options.shards.max(1);
         let limit = options.memory_max.map(|bytes| bytes / shards);
         let cache = |index: usize| {
-            Cache::new(options.store.clone(), options.policy, limit, options.seed.wrapping_add(index as u64))
+            let seed = options.seed.wrapping_add(index as u64);
+            let mut cache = Cache::new(options.store.clone(), options.policy, limit, seed);
+            if options.is_use_tracked {
+                cache.track_use();
+            }
+            cache
         };
         let caches: Vec<_> = (0..shards).map(cache).collect();
         Self {

@@ -175,6 +175,33 @@ fn with_no_touch_reading_is_no_use_of_a_key() -> anyhow::Result<()> {
     ask(&mut client, "OBJECT IDLETIME k", ":0\r\n")
 }
 
+/// Entries have no room for it as long as nothing is evicted.
+#[test]
+fn idle_times_are_kept_once_there_is_a_limit() -> anyhow::Result<()> {
+    let server = start(&[])?;
+    let mut client = server.connect()?;
+    ask(&mut client, "SET old 1", "+OK\r\n")?;
+    ask(&mut client, "SET expiring 2 EX 1000", "+OK\r\n")?;
+    ask(&mut client, "CONFIG SET maxmemory 1gb", "+OK\r\n")?;
+    ask(&mut client, "GET old", "$1\r\n1\r\n")?;
+    ask(&mut client, "GET expiring", "$1\r\n2\r\n")?;
+    for key in ["old", "expiring"] {
+        eventually("the key has been idle", || {
+            send(&mut client, &[b"OBJECT", b"IDLETIME", key.as_bytes()])?;
+            let mut line = Vec::new();
+            while !line.ends_with(b"\r\n") {
+                line.extend(client.take(1)?);
+            }
+            Ok((1..60).contains(&String::from_utf8(line)?.trim().trim_start_matches(':').parse::<u32>()?))
+        })?;
+    }
+    // Nothing is kept of it without a limit and with an eviction that needs none.
+    let server = start(&[])?;
+    let mut client = server.connect()?;
+    ask(&mut client, "SET k 1", "+OK\r\n")?;
+    ask(&mut client, "OBJECT IDLETIME k", ":0\r\n")
+}
+
 /// A page in a browser can make it send such requests, with commands in their bodies.
 #[test]
 fn http_is_not_executed_on_every_driver() {

@@ -28,10 +28,16 @@ pub enum Action {
     GetMissing,
     Set,
     Del,
+    /// A get by [`SCRIPT`]; RESP alone has scripts.
+    Script,
 }
 
+/// Script of [`Action::Script`], and its SHA-1 in hexadecimal digits.
+const SCRIPT: &[u8] = b"return redis.call('GET', KEYS[1])";
+const SCRIPT_SHA1: &[u8] = b"d3c21d0c2b9ca22f82737626a27bcaf5d288f99f";
+
 impl Action {
-    pub(super) const ALL: [Self; 4] = [Self::Get, Self::GetMissing, Self::Set, Self::Del];
+    pub(super) const ALL: [Self; 5] = [Self::Get, Self::GetMissing, Self::Set, Self::Del, Self::Script];
 
     /// Returns the name that a log of requests has.
     pub(super) fn name(self) -> &'static str {
@@ -40,16 +46,17 @@ impl Action {
             Self::GetMissing => "get-missing",
             Self::Set => "set",
             Self::Del => "del",
+            Self::Script => "script",
         }
     }
 
     pub(super) fn is_get(self) -> bool {
-        matches!(self, Self::Get | Self::GetMissing)
+        matches!(self, Self::Get | Self::GetMissing | Self::Script)
     }
 
     /// Returns how `count` replies of a right server are counted.
     pub(super) fn replies(self, count: u64) -> Replies {
-        let found = matches!(self, Self::Get | Self::Del);
+        let found = matches!(self, Self::Get | Self::Del | Self::Script);
         Replies { count, hits: if found { count } else { 0 }, misses: if self == Self::GetMissing { count } else { 0 } }
     }
 }
@@ -108,13 +115,18 @@ impl Dialect {
             (Self::Resp | Self::Resp3, Action::Get | Action::GetMissing) => resp::client::command(out, &[b"GET", key]),
             (Self::Resp | Self::Resp3, Action::Set) => resp::client::command(out, &[b"SET", key, value]),
             (Self::Resp | Self::Resp3, Action::Del) => resp::client::command(out, &[b"DEL", key]),
-            (Self::Us, Action::Get | Action::GetMissing) => us::client::get(out, key),
+            (Self::Resp | Self::Resp3, Action::Script) => {
+                resp::client::command(out, &[b"EVALSHA", SCRIPT_SHA1, b"1", key]);
+            }
+            (Self::Us, Action::Get | Action::GetMissing | Action::Script) => us::client::get(out, key),
             (Self::Us, Action::Set) => us::client::set(out, key, value),
             (Self::Us, Action::Del) => us::client::del(out, key),
-            (Self::Memcached, Action::Get | Action::GetMissing) => memcached::client::get(out, &[key]),
+            (Self::Memcached, Action::Get | Action::GetMissing | Action::Script) => memcached::client::get(out, &[key]),
             (Self::Memcached, Action::Set) => memcached::client::set(out, key, 0, 0, value),
             (Self::Memcached, Action::Del) => memcached::client::delete(out, key),
-            (Self::MemcachedMeta, Action::Get | Action::GetMissing) => memcached::client::meta_get(out, key, b"v"),
+            (Self::MemcachedMeta, Action::Get | Action::GetMissing | Action::Script) => {
+                memcached::client::meta_get(out, key, b"v");
+            }
             (Self::MemcachedMeta, Action::Set) => memcached::client::meta_set(out, key, b"", value),
             (Self::MemcachedMeta, Action::Del) => memcached::client::meta_delete(out, key, b""),
         }
@@ -128,16 +140,16 @@ impl Dialect {
     /// Appends the reply of a server that has the key, byte for byte.
     pub(super) fn reply(self, action: Action, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
         let fixed: &[u8] = match (self, action) {
-            (Self::Resp | Self::Resp3, Action::Get) => return resp::reply::bulk(out, value),
-            (Self::Us, Action::Get) => return us::reply::value(out, value),
-            (Self::Memcached, Action::Get) => {
+            (Self::Resp | Self::Resp3, Action::Get | Action::Script) => return resp::reply::bulk(out, value),
+            (Self::Us, Action::Get | Action::Script) => return us::reply::value(out, value),
+            (Self::Memcached, Action::Get | Action::Script) => {
                 out.extend_from_slice(b"VALUE ");
                 out.extend_from_slice(key);
                 out.extend_from_slice(format!(" 0 {}\r\n", value.len()).as_bytes());
                 out.extend_from_slice(value);
                 b"\r\nEND\r\n"
             }
-            (Self::MemcachedMeta, Action::Get) => {
+            (Self::MemcachedMeta, Action::Get | Action::Script) => {
                 out.extend_from_slice(format!("VA {}\r\n", value.len()).as_bytes());
                 out.extend_from_slice(value);
                 b"\r\n"
@@ -179,14 +191,23 @@ impl Dialect {
         greeting
     }
 
-    /// Decodes the reply to [`Self::greeting`], and its length; `None` while it is incomplete.
+    /// Returns what a connection sends first whose requests are [`Action::Script`].
+    pub(super) fn script_greeting(self) -> Vec<u8> {
+        let mut greeting = Vec::new();
+        resp::client::command(&mut greeting, &[b"SCRIPT", b"LOAD", SCRIPT]);
+        greeting
+    }
+
+    /// Decodes the reply to [`Self::greeting`] or [`Self::script_greeting`], and its length; `None` while it is incomplete.
     pub(super) fn decode_greeting(self, input: &[u8]) -> Result<Option<(DecodedReply<'_>, usize)>, Broken> {
         Ok(resp_reply(input)?.map(|(reply, length)| {
             if let resp::client::Reply::Error(text) = reply {
                 return (DecodedReply::Refused(text), length);
             }
             let describes = match self {
-                Self::Resp => matches!(reply, resp::client::Reply::Simple(b"OK")),
+                Self::Resp => {
+                    matches!(reply, resp::client::Reply::Simple(b"OK") | resp::client::Reply::Bulk(SCRIPT_SHA1))
+                }
                 Self::Resp3 | Self::Us | Self::Memcached | Self::MemcachedMeta => {
                     matches!(reply, resp::client::Reply::Map(_) | resp::client::Reply::Array(_))
                 }
@@ -243,8 +264,10 @@ fn decoded_resp<'a>(action: Action, reply: &resp::client::Reply<'a>) -> DecodedR
     use resp::client::Reply;
     match (action, reply) {
         (_, Reply::Error(text)) => DecodedReply::Refused(text),
-        (Action::Get | Action::GetMissing, Reply::Bulk(value)) => DecodedReply::Value(value),
-        (Action::Get | Action::GetMissing, Reply::Null) | (Action::Del, Reply::Integer(0)) => DecodedReply::Absent,
+        (Action::Get | Action::GetMissing | Action::Script, Reply::Bulk(value)) => DecodedReply::Value(value),
+        (Action::Get | Action::GetMissing | Action::Script, Reply::Null) | (Action::Del, Reply::Integer(0)) => {
+            DecodedReply::Absent
+        }
         (Action::Set, Reply::Simple(b"OK")) => DecodedReply::Stored,
         (Action::Del, Reply::Integer(1)) => DecodedReply::Deleted,
         _ => DecodedReply::Unexpected,
@@ -257,11 +280,11 @@ fn decoded_us(action: Action, reply: us::client::Reply<'_>) -> DecodedReply<'_> 
     match (action, reply) {
         (Action::Set, Reply::Ok) => DecodedReply::Stored,
         (Action::Del, Reply::Ok) => DecodedReply::Deleted,
-        (Action::Get | Action::GetMissing | Action::Del, Reply::Nil) => DecodedReply::Absent,
+        (Action::Get | Action::GetMissing | Action::Script | Action::Del, Reply::Nil) => DecodedReply::Absent,
         (Action::Del, Reply::Value(b"ERROR: Key does not exist")) => DecodedReply::Absent,
         (_, Reply::Value(text)) if text.starts_with(b"ERROR") => DecodedReply::Refused(text),
-        (Action::Get | Action::GetMissing, Reply::Value(value)) => DecodedReply::Value(value),
-        (Action::Get | Action::GetMissing, Reply::Ok) => DecodedReply::Value(b"OK"),
+        (Action::Get | Action::GetMissing | Action::Script, Reply::Value(value)) => DecodedReply::Value(value),
+        (Action::Get | Action::GetMissing | Action::Script, Reply::Ok) => DecodedReply::Value(b"OK"),
         (Action::Set, Reply::Nil) | (Action::Set | Action::Del, Reply::Value(_)) => DecodedReply::Unexpected,
     }
 }
@@ -270,7 +293,7 @@ fn decoded_memcached(action: Action, reply: memcached::client::Reply<'_>) -> Dec
     use memcached::client::Reply;
     match (action, reply) {
         (_, Reply::Error(text)) | (Action::Set, Reply::Line(text @ b"NOT_STORED")) => DecodedReply::Refused(text),
-        (Action::Get | Action::GetMissing, Reply::End) | (Action::Del, Reply::Line(b"NOT_FOUND")) => {
+        (Action::Get | Action::GetMissing | Action::Script, Reply::End) | (Action::Del, Reply::Line(b"NOT_FOUND")) => {
             DecodedReply::Absent
         }
         (Action::Set, Reply::Line(b"STORED")) => DecodedReply::Stored,
@@ -283,8 +306,10 @@ fn decoded_meta(action: Action, reply: memcached::client::Reply<'_>) -> DecodedR
     use memcached::client::Reply;
     match (action, reply) {
         (_, Reply::Error(text)) => DecodedReply::Refused(text),
-        (Action::Get | Action::GetMissing, Reply::MetaValue { value, .. }) => DecodedReply::Value(value),
-        (Action::Get | Action::GetMissing, Reply::Meta { code: [b'E', b'N'], .. })
+        (Action::Get | Action::GetMissing | Action::Script, Reply::MetaValue { value, .. }) => {
+            DecodedReply::Value(value)
+        }
+        (Action::Get | Action::GetMissing | Action::Script, Reply::Meta { code: [b'E', b'N'], .. })
         | (Action::Del, Reply::Meta { code: [b'N', b'F'], .. }) => DecodedReply::Absent,
         (Action::Set, Reply::Meta { code: [b'H', b'D'], .. }) => DecodedReply::Stored,
         (Action::Set, Reply::Meta { code: [b'N', b'S'], .. }) => DecodedReply::Refused(b"NS"),

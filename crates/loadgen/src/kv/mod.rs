@@ -168,11 +168,11 @@ impl KvClient {
                 self.said.note(text);
                 (Replies::ONE, Err(ErrorClass::Status))
             }
-            (Action::Get, DecodedReply::Value(value)) => (hit, self.check_value(number, value)),
+            (Action::Get | Action::Script, DecodedReply::Value(value)) => (hit, self.check_value(number, value)),
             (Action::GetMissing, DecodedReply::Value(_)) => {
                 (hit, unless(verify >= KvVerify::Content, ErrorClass::Content))
             }
-            (Action::Get | Action::Del, DecodedReply::Absent) => {
+            (Action::Get | Action::Script | Action::Del, DecodedReply::Absent) => {
                 (miss, unless(verify > KvVerify::None && !allow_misses, ErrorClass::Miss))
             }
             (Action::GetMissing, DecodedReply::Absent) => (miss, Ok(())),

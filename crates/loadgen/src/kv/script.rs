@@ -33,6 +33,8 @@ pub enum ScriptPlan {
     Mixed { mix: Mix, keys: KeyDistribution, miss_ratio: f64 },
     /// The same three actions over and over: set a key, get it, get a missing one.
     Workflow { keys: KeyDistribution },
+    /// Gets of keys by chance, each by a script.
+    Scripted { keys: KeyDistribution },
     /// This action on every key, one after the other.
     Each(Action),
 }
@@ -141,7 +143,7 @@ impl Script {
             return Ok(Self { space, dialect, greeting, content, len, unit: 1, is_in_order: true });
         }
         let (distribution, unit) = match plan {
-            ScriptPlan::Mixed { keys, .. } => (keys, 1),
+            ScriptPlan::Mixed { keys, .. } | ScriptPlan::Scripted { keys } => (keys, 1),
             ScriptPlan::Workflow { keys } => (keys, 3),
             ScriptPlan::Each(_) => (&KeyDistribution::Sequential, 1),
         };
@@ -176,7 +178,11 @@ impl Script {
         let content = Content::Prepared(writer.prepared);
         // At most `keys` or PREPARED_MIN, and limited by the bytes.
         let len = u32::try_from(len).map_err(|_| ScriptError::SequenceTooLarge)?;
-        Ok(Self { space, dialect, greeting: dialect.greeting(None), content, len, unit, is_in_order })
+        let greeting = match plan {
+            ScriptPlan::Scripted { .. } => dialect.script_greeting(),
+            ScriptPlan::Mixed { .. } | ScriptPlan::Workflow { .. } | ScriptPlan::Each(_) => dialect.greeting(None),
+        };
+        Ok(Self { space, dialect, greeting, content, len, unit, is_in_order })
     }
 
     /// Adds a login for a server that demands one. Only Redis's protocol has a command for that.
@@ -301,6 +307,7 @@ impl Writer<'_> {
         let key = generator.key();
         match *plan {
             ScriptPlan::Each(action) => self.write(action, key),
+            ScriptPlan::Scripted { .. } => self.write(Action::Script, key),
             ScriptPlan::Workflow { .. } => {
                 for action in [Action::Set, Action::Get, Action::GetMissing] {
                     self.write(action, key);
@@ -323,9 +330,9 @@ impl Writer<'_> {
         self.mark();
         match action {
             Action::GetMissing => self.space.missing_key(number, &mut self.key),
-            Action::Get | Action::Set | Action::Del => self.space.key(number, &mut self.key),
+            Action::Get | Action::Set | Action::Del | Action::Script => self.space.key(number, &mut self.key),
         }
-        if matches!(action, Action::Get | Action::Set) {
+        if matches!(action, Action::Get | Action::Set | Action::Script) {
             self.space.value(number, &mut self.value);
         }
         self.dialect.request(action, &self.key, &self.value, &mut self.prepared.requests);

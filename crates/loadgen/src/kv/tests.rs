@@ -217,6 +217,30 @@ fn hello_may_be_torn_or_refused() {
 }
 
 #[test]
+fn a_connection_loads_its_script_before_it_calls_it() {
+    let script = script(Dialect::Resp, ScriptPlan::Scripted { keys: UNIFORM }, 1, 1);
+    let mut client = client(&script, STRICT);
+    let mut sent = Vec::new();
+    client.greet(&mut sent);
+    let load = b"*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$33\r\nreturn redis.call('GET', KEYS[1])\r\n";
+    assert_eq!(sent, load);
+    let mut conn = client.open();
+    let sha1 = b"d3c21d0c2b9ca22f82737626a27bcaf5d288f99f";
+    let loaded = [b"$40\r\n", &sha1[..], b"\r\n"].concat();
+    let accepted = done(loaded.len(), Replies::ONE, Ok(())).progress;
+    assert_eq!(client.decode_greeting(&mut conn, &loaded).progress, accepted);
+    let other = done(0, Replies::ONE, Err(ErrorClass::Protocol)).progress;
+    assert_eq!(client.decode_greeting(&mut client.open(), b"$1\r\nx\r\n").progress, other);
+    let (span, mut call, mut key) = (client.next(&mut conn, 1), Vec::new(), Vec::new());
+    client.encode(span, &mut call);
+    script.space.key(script.requested(span.start).1, &mut key);
+    assert_eq!(call, [b"*4\r\n$7\r\nEVALSHA\r\n$40\r\n", &sha1[..], b"\r\n$1\r\n1\r\n$16\r\n", &key, b"\r\n"].concat());
+    assert_eq!(outcomes(&mut client, span, &[script.replies(span)]), [(Ok(()), 1, 0)]);
+    assert_eq!(outcomes(&mut client, span, &[b"$-1\r\n"]), [(Err(ErrorClass::Miss), 0, 1)]);
+    assert_eq!(outcomes(&mut client, span, &[b"-NOSCRIPT No\r\n"]), [(Err(ErrorClass::Status), 0, 0)]);
+}
+
+#[test]
 fn threads_go_through_the_keys_together_each_once() {
     for threads in [1, 3, 7] {
         let script = script(Dialect::Resp, ScriptPlan::Each(Action::Set), 16, 1_000);

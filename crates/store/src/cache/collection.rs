@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use super::{Cache, Moment, OutOfMemory, Size};
 use crate::{
     Attributes, EntryView, Store,
@@ -11,7 +13,7 @@ use crate::{
 /// Value and attributes of an entry, and its object if it has one: to be put back, or under another key.
 #[derive(Clone, Debug)]
 pub struct EntryCopy {
-    value: Box<[u8]>,
+    value: SmallVec<[u8; 32]>,
     pub attributes: Attributes,
     object: Option<Object>,
 }
@@ -207,7 +209,7 @@ impl<S: Store> Cache<S> {
         let location = self.find(hash, key, now)?;
         let view = self.store.view(location);
         Some(EntryCopy {
-            value: view.value.into(),
+            value: SmallVec::from_slice(view.value),
             attributes: view.attributes,
             object: self.objects.get(view).cloned(),
         })
@@ -218,7 +220,7 @@ impl<S: Store> Cache<S> {
         let location = self.find(hash, key, now)?;
         let object = self.take_object(location);
         let view = self.store.view(location);
-        let entry = EntryCopy { value: view.value.into(), attributes: view.attributes, object };
+        let entry = EntryCopy { value: SmallVec::from_slice(view.value), attributes: view.attributes, object };
         self.store.remove(hash, location);
         self.note_change(hash, key);
         Some(entry)

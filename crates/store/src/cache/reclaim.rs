@@ -22,6 +22,9 @@ impl<S: Store> Cache<S> {
             self.sweep = 0;
             return has_expired_fields;
         }
+        if self.sweep == 0 {
+            self.sweep_began = now.unix_ms;
+        }
         let mut found = Vec::new();
         self.sweep = self.store.sweep_expiring(self.sweep, &mut found);
         found.retain(|&location| self.has_expired(location, now));
@@ -32,6 +35,9 @@ impl<S: Store> Cache<S> {
             if let Some(location) = location.filter(|&location| self.has_expired(location, now)) {
                 self.expire(self.store.hash(self.store.view(location).key), location);
             }
+        }
+        if self.sweep == 0 {
+            self.store.note_swept(self.sweep_began);
         }
         self.sweep == 0 && has_expired_fields
     }

@@ -2,7 +2,7 @@
 //!
 //! Memory comes in chunks of 2 MiB, which are divided into pages of 64 KiB, which hold blocks of one size each. A page has a
 //! list of its free blocks, so that it can go back to the pool as soon as it is empty, and serve blocks of another size. A
-//! block is addressed in units of 8 bytes; finding its chunk takes a shift. All access is checked against the bounds of the
+//! block is addressed in units of 4 bytes; finding its chunk takes a shift. All access is checked against the bounds of the
 //! chunk: an address that is out of date reads another block, but never memory that is not there.
 
 use std::{
@@ -15,7 +15,7 @@ use std::{
 
 use super::{
     address::{CHUNK_PAGES, CHUNK_UNITS, page_of, split},
-    classes::{self, CLASSES, PAGE, PAGE_UNITS, UNIT},
+    classes::{self, CLASSES, PAGE, PAGE_UNITS, UNIT, class_of},
     entry::Header,
     memory::{Chunk, ChunkSource, HUGE, growth_of},
     scout::PackedScout,
@@ -26,6 +26,8 @@ use crate::StoreOptions;
 const SMALL_CHUNKS: usize = 8;
 /// Chunks that 32 bits of units reach.
 const CHUNKS_MAX: usize = (1 << 32) / CHUNK_UNITS;
+/// Bytes of an access word.
+const ACCESS_BYTES: usize = 4;
 /// Empty pages that are kept in reserve; the others are given back to the kernel.
 const RESERVE_PAGES: usize = 4;
 /// Pages of a class that are compared to find the one to vacate.
@@ -52,6 +54,8 @@ pub(super) struct Arena {
     scout: Arc<PackedScout>,
     source: ChunkSource,
     release: fn(&mut [MaybeUninit<u8>]),
+    /// Bytes of the access word in front of each entry: 4, or 0 if there are none.
+    access_bytes: usize,
 }
 
 /// State of a page.
@@ -81,7 +85,7 @@ struct Class {
 }
 
 impl Arena {
-    pub(super) fn new(options: &StoreOptions, scout: Arc<PackedScout>) -> Self {
+    pub(super) fn new(options: &StoreOptions, has_access: bool, scout: Arc<PackedScout>) -> Self {
         // Hints from the arena before this one must not be taken for valid.
         scout.set_generation(NEXT_GENERATION.fetch_add(GENERATIONS, Ordering::Relaxed));
         Self {
@@ -94,24 +98,62 @@ impl Arena {
             scout,
             source: ChunkSource::new(options, SMALL_CHUNKS),
             release: options.release,
+            access_bytes: if has_access { ACCESS_BYTES } else { 0 },
         }
     }
 
-    /// Returns the bytes from the beginning of a block to somewhere behind its end.
+    /// Returns the bytes from the beginning of a block's entry to somewhere behind the end of the block.
     #[inline]
     pub(super) fn block(&self, at: u32) -> &[u8] {
         let (chunk, start) = split(at);
-        &self.chunks[chunk].bytes()[start..]
+        &self.chunks[chunk].bytes()[start + self.access_bytes..]
     }
 
     #[inline]
     pub(super) fn block_mut(&mut self, at: u32) -> &mut [u8] {
         let (chunk, start) = split(at);
-        &mut self.chunks[chunk].bytes_mut()[start..]
+        &mut self.chunks[chunk].bytes_mut()[start + self.access_bytes..]
+    }
+
+    /// Returns the class of blocks for entries of so many bytes.
+    #[inline]
+    pub(super) fn class_of(&self, entry_bytes: usize) -> usize {
+        class_of(self.access_bytes + entry_bytes)
+    }
+
+    pub(super) fn has_access(&self) -> bool {
+        self.access_bytes > 0
+    }
+
+    /// Returns the access word of a block; 0 if there are none.
+    #[inline]
+    pub(super) fn access(&self, at: u32) -> u32 {
+        let (chunk, start) = split(at);
+        let word = self.chunks[chunk].bytes()[start..].first_chunk().filter(|_| self.has_access());
+        word.map_or(0, |&word| u32::from_ne_bytes(word))
+    }
+
+    #[inline]
+    pub(super) fn set_access(&mut self, at: u32, word: u32) {
+        let (chunk, start) = split(at);
+        if self.has_access() {
+            self.chunks[chunk].bytes_mut()[start..][..ACCESS_BYTES].copy_from_slice(&word.to_ne_bytes());
+        }
+    }
+
+    /// Copies a whole block of a class, its access word included.
+    pub(super) fn copy_block(&mut self, from: u32, to: u32, class: usize) {
+        self.copy_bytes((from, 0), (to, 0), classes::units(class) * UNIT);
+    }
+
+    /// Copies bytes of an entry to another or the same; each comes with an offset.
+    pub(super) fn copy(&mut self, from: (u32, usize), to: (u32, usize), bytes: usize) {
+        let at = self.access_bytes;
+        self.copy_bytes((from.0, from.1 + at), (to.0, to.1 + at), bytes);
     }
 
     /// Copies bytes of a block to another or the same; each comes with an offset.
-    pub(super) fn copy(&mut self, from: (u32, usize), to: (u32, usize), bytes: usize) {
+    fn copy_bytes(&mut self, from: (u32, usize), to: (u32, usize), bytes: usize) {
         let ((from_chunk, start), (to_chunk, to_start)) = (split(from.0), split(to.0));
         let (from, to) = (start + from.1, to_start + to.1);
         match self.chunks.get_disjoint_mut([from_chunk, to_chunk]) {
@@ -157,7 +199,7 @@ impl Arena {
             free => {
                 let at = base + u32::from(free);
                 let (chunk, start) = split(at);
-                page.free = Header::read(&self.chunks[chunk].bytes()[start..]).link();
+                page.free = Header::read(&self.chunks[chunk].bytes()[start + self.access_bytes..]).link();
                 at
             }
         };
@@ -250,7 +292,8 @@ impl Arena {
         if let Some(number) = self.reserve.pop() {
             if usize::from(self.pages[number as usize].class) != class {
                 // The access words of blocks of another size mean nothing for these.
-                self.block_mut(number * PAGE_UNITS as u32)[..PAGE].fill(0);
+                let (chunk, start) = split(number * PAGE_UNITS as u32);
+                self.chunks[chunk].bytes_mut()[start..][..PAGE].fill(0);
             }
             return number;
         }
@@ -271,7 +314,7 @@ impl Arena {
     }
 
     fn add_chunk(&mut self) {
-        assert!(self.chunks.len() < CHUNKS_MAX, "a packed store holds at most 32 GiB of entries");
+        assert!(self.chunks.len() < CHUNKS_MAX, "a packed store holds at most 16 GiB of entries");
         let raw = self.source.next(&mut self.chunks);
         self.chunks.push(Chunk::new(raw));
         let page = Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };

@@ -1,16 +1,16 @@
 //! The size classes of blocks.
 //!
-//! Sizes grow in steps of 8 bytes up to 256, of 16 up to 512, and of 32 up to 2 KiB; above that there is one class for each
-//! number of blocks that fit into a page. Up to 2 KiB a block is larger than its contents by a sixteenth at most, or by 8
+//! Sizes grow in steps of 4 bytes up to 256, of 16 up to 512, and of 32 up to 2 KiB; above that there is one class for each
+//! number of blocks that fit into a page. Up to 2 KiB a block is larger than its contents by a sixteenth at most, or by 4
 //! bytes.
 
 /// The unit in which blocks are measured and addressed.
-pub(super) const UNIT: usize = 8;
+pub(super) const UNIT: usize = 4;
 /// Bytes of a page, which has blocks of one size.
 pub(super) const PAGE: usize = 64 * 1024;
 /// Units in a page.
 pub(super) const PAGE_UNITS: usize = PAGE / UNIT;
-pub(super) const CLASSES: usize = 122;
+pub(super) const CLASSES: usize = 154;
 /// Bytes of the largest block.
 pub(super) const BLOCK_MAX: usize = units_of_class(CLASSES - 1) * UNIT;
 
@@ -42,11 +42,11 @@ static CLASS_OF: [u8; BLOCK_MAX / UNIT + 1] = {
 
 const fn units_of_class(class: usize) -> usize {
     match class {
-        0..31 => 2 + class,
-        31..47 => 32 + 2 * (class - 30),
-        47..95 => 64 + 4 * (class - 46),
+        0..63 => 2 + class,
+        63..79 => 64 + 4 * (class - 62),
+        79..127 => 128 + 8 * (class - 78),
         // 31, 30, … blocks in a page.
-        _ => PAGE_UNITS / (126 - class),
+        _ => PAGE_UNITS / (158 - class),
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
     fn little_is_wasted() {
         for bytes in 9..=2048_usize {
             let block = units(class_of(bytes)) * UNIT;
-            assert!(block - bytes < 8.max(bytes / 16), "{bytes} in {block}");
+            assert!(block - bytes < 4.max(bytes.div_ceil(16)), "{bytes} in {block}");
         }
         for bytes in 2048..=BLOCK_MAX {
             assert!(units(class_of(bytes)) * UNIT <= bytes * 5 / 4, "{bytes}");
@@ -94,7 +94,7 @@ mod tests {
         for class in 0..CLASSES {
             assert!(capacity(class) * units(class) * 32 >= PAGE_UNITS * 31, "class {class}");
         }
-        assert_eq!(units(class_of(36)) * UNIT, 40);
+        assert_eq!(units(class_of(35)) * UNIT, 36);
         assert_eq!(units(class_of(8 + 16 + 1024)) * UNIT, 1056);
     }
 }

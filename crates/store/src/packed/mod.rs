@@ -1,4 +1,4 @@
-//! The store that is made for speed and size: one owner, two cache misses for a lookup, 8 bytes beside key and value.
+//! The store that is made for speed and size: one owner, two cache misses for a lookup, 4 to 8 bytes beside key and value.
 //!
 //! A `Table` of groups, one cache line each, leads from the hash to a block of the `Arena`, where header, key and value are
 //! together. No operation ever rearranges the whole store: segments of the table split one by one, and pages of the arena
@@ -23,8 +23,8 @@ use std::sync::Arc;
 pub use self::scout::PackedScout;
 use self::{
     arena::Arena,
-    classes::{UNIT, class_of},
-    entry::Header,
+    classes::UNIT,
+    entry::{ExpiryBase, Header},
     external::ExternalStrings,
     group::tag_of,
     memory::prefetch,
@@ -35,13 +35,15 @@ use crate::{Attributes, EntryView, KeyHasher, Store, StoreOptions};
 
 /// The packed store.
 ///
-/// It holds at most 32 GiB of entries, values that are kept as [`bytes::Bytes`] not included.
+/// It holds at most 16 GiB of entries, values that are kept as [`bytes::Bytes`] not included.
 #[derive(Debug)]
 pub struct PackedStore {
     table: Table,
     arena: Arena,
     external: ExternalStrings,
     options: StoreOptions,
+    /// Base of the times of expiry that take four bytes.
+    expiry_base: ExpiryBase,
     scout: Arc<PackedScout>,
 }
 
@@ -63,7 +65,7 @@ impl Store for PackedStore {
     type Scout = PackedScout;
 
     fn new(options: StoreOptions) -> Self {
-        Self::with_scout(options, Arc::default())
+        Self::with_scout(options, true, Arc::default())
     }
 
     fn scout(&self) -> Arc<PackedScout> {
@@ -102,7 +104,7 @@ impl Store for PackedStore {
     fn view(&self, location: Location) -> EntryView<'_> {
         let block = self.arena.block(location.0);
         let header = Header::read(block);
-        let attributes = header.attributes(block);
+        let attributes = header.attributes(block, self.expiry_base);
         if header.has_external() {
             return self.view_with_external(header, block, attributes);
         }
@@ -112,7 +114,7 @@ impl Store for PackedStore {
     #[inline(always)]
     fn expires_at(&self, location: Location) -> u64 {
         let block = self.arena.block(location.0);
-        Header::read(block).expires_at(block)
+        Header::read(block).expires_at(block, self.expiry_base)
     }
 
     #[inline(always)]
@@ -124,12 +126,12 @@ impl Store for PackedStore {
 
     #[inline]
     fn access(&self, location: Location) -> u32 {
-        entry::access(self.arena.block(location.0))
+        self.arena.access(location.0)
     }
 
     #[inline]
     fn set_access(&mut self, location: Location, word: u32) {
-        entry::set_access(self.arena.block_mut(location.0), word);
+        self.arena.set_access(location.0, word);
     }
 
     #[inline]
@@ -146,7 +148,10 @@ impl Store for PackedStore {
 
     #[inline]
     fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Location {
-        let header = Header::new(key.len(), value.len(), attributes);
+        if attributes.expires_at != 0 {
+            self.expiry_base = self.base_for(attributes);
+        }
+        let header = Header::new(key.len(), value.len(), attributes, self.expiry_base);
         let at = match header.has_external() {
             false => self.write(header, key, value, attributes),
             true => self.write_with_external(header, key, value, attributes),
@@ -158,9 +163,10 @@ impl Store for PackedStore {
 
     #[inline(always)]
     fn replace(&mut self, hash: u64, location: Location, value: &[u8], attributes: Attributes) -> (Location, bool) {
+        let base = self.expiry_base;
         let block = self.arena.block_mut(location.0);
         let old = Header::read(block);
-        let new = old.with(value.len(), attributes);
+        let new = old.with(value.len(), attributes, base);
         // The usual case: everything is as long as it was.
         if new == old && !new.is_shared() {
             new.write_attributes(block, attributes);
@@ -171,8 +177,9 @@ impl Store for PackedStore {
     }
 
     fn set_expiry(&mut self, location: Location, expires_at: u64) -> bool {
+        let base = self.expiry_base;
         let block = self.arena.block_mut(location.0);
-        Header::read(block).set_expiry(block, expires_at)
+        Header::read(block).set_expiry(block, expires_at, base)
     }
 
     fn set_encoding(&mut self, location: Location, encoding: u8) {
@@ -197,7 +204,20 @@ impl Store for PackedStore {
     }
 
     fn clear(&mut self) {
-        *self = Self::with_scout(self.options.clone(), self.scout());
+        *self = Self::with_scout(self.options.clone(), self.arena.has_access(), self.scout());
+    }
+
+    fn keep_access(&mut self, keeps: bool) {
+        if keeps != self.arena.has_access() && (keeps || self.is_empty()) {
+            self.move_to(Arena::new(&self.options, keeps, self.scout()));
+        }
+    }
+
+    fn note_swept(&mut self, unix_ms: u64) {
+        let base = ExpiryBase::around(unix_ms);
+        if self.expiry_base.is_before(base) {
+            self.expiry_base = base;
+        }
     }
 
     // --- traversal ------------------------------------------------------------------------
@@ -237,8 +257,8 @@ impl Store for PackedStore {
 
     #[inline]
     fn growth(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
-        let header = Header::new(key_len, value_len, attributes);
-        let block = self.table.growth() + self.arena.growth(class_of(header.block_len()));
+        let header = self.header(key_len, value_len, attributes);
+        let block = self.table.growth() + self.arena.growth(self.arena.class_of(header.block_len()));
         match header.has_external() {
             false => block,
             true => block + external_bytes(header, key_len, value_len) + self.external.growth(2),
@@ -246,8 +266,8 @@ impl Store for PackedStore {
     }
 
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
-        let header = Header::new(key_len, value_len, attributes);
-        classes::units(class_of(header.block_len())) * UNIT + external_bytes(header, key_len, value_len)
+        let header = self.header(key_len, value_len, attributes);
+        classes::units(self.arena.class_of(header.block_len())) * UNIT + external_bytes(header, key_len, value_len)
     }
 
     fn compact(
@@ -257,7 +277,7 @@ impl Store for PackedStore {
         attributes: Attributes,
         moved: &mut dyn FnMut(u32),
     ) -> bool {
-        let class = class_of(Header::new(key_len, value_len, attributes).block_len());
+        let class = self.arena.class_of(self.header(key_len, value_len, attributes).block_len());
         // The reserve is of no use for an entry of this size if there is a free block already.
         if self.arena.has_free(class) && self.arena.release_reserve() {
             return true;
@@ -268,7 +288,7 @@ impl Store for PackedStore {
         for (&from, &hash) in page.live.iter().zip(&hashes) {
             let to = self.arena.allocate(page.class);
             // The whole block: the access word goes along.
-            self.arena.copy((from, 0), (to, 0), classes::units(page.class) * UNIT);
+            self.arena.copy_block(from, to, page.class);
             self.table.moved(hash, from, to);
             moved(to);
         }
@@ -279,11 +299,48 @@ impl Store for PackedStore {
 
 impl PackedStore {
     /// Makes an empty store, which takes over the scout of the store before.
-    fn with_scout(options: StoreOptions, scout: Arc<PackedScout>) -> Self {
+    fn with_scout(options: StoreOptions, has_access: bool, scout: Arc<PackedScout>) -> Self {
         // The generation of the arena is published last: a scout that reads it sees the new table.
         let table = Table::new(&options, Arc::clone(&scout));
-        let arena = Arena::new(&options, Arc::clone(&scout));
-        Self { table, arena, external: ExternalStrings::default(), options, scout }
+        let arena = Arena::new(&options, has_access, Arc::clone(&scout));
+        let (external, expiry_base) = (ExternalStrings::default(), ExpiryBase::default());
+        Self { table, arena, external, options, expiry_base, scout }
+    }
+
+    /// Returns the base for another entry with these attributes. Without entries that expire it can be any.
+    #[inline]
+    fn base_for(&self, attributes: Attributes) -> ExpiryBase {
+        match self.table.expiring() {
+            0 => ExpiryBase::around(attributes.expires_at),
+            _ => self.expiry_base,
+        }
+    }
+
+    #[inline]
+    fn header(&self, key_len: usize, value_len: usize, attributes: Attributes) -> Header {
+        Header::new(key_len, value_len, attributes, self.base_for(attributes))
+    }
+
+    /// Moves all entries to an arena that is empty. Their access words are 0 there.
+    fn move_to(&mut self, mut arena: Arena) {
+        let mut number = 0;
+        loop {
+            let cursor = self.table.cursor(number);
+            for group in self.table.groups(cursor) {
+                for slot in group.used() {
+                    let entry = self.arena.block(group.block(slot));
+                    let len = Header::read(entry).block_len();
+                    let at = arena.allocate(arena.class_of(len));
+                    arena.block_mut(at)[..len].copy_from_slice(&entry[..len]);
+                    group.set_block(slot, at);
+                }
+            }
+            number = self.table.after_segment(cursor);
+            if number == 0 {
+                break;
+            }
+        }
+        self.arena = arena;
     }
 
     #[inline(always)]
@@ -301,7 +358,7 @@ impl PackedStore {
 
     #[inline]
     fn write(&mut self, header: Header, key: &[u8], value: &[u8], attributes: Attributes) -> u32 {
-        let at = self.arena.allocate(class_of(header.block_len()));
+        let at = self.arena.allocate(self.arena.class_of(header.block_len()));
         let block = self.arena.block_mut(at);
         header.write(block);
         header.write_attributes(block, attributes);
@@ -370,9 +427,16 @@ impl PackedStore {
         if old.is_shared() {
             self.external.remove(old.value(block));
         }
+        let new = match attributes.expires_at {
+            0 => new,
+            _ => {
+                self.expiry_base = self.base_for(attributes);
+                old.with(value.len(), attributes, self.expiry_base)
+            }
+        };
         let number = new.is_shared().then(|| self.external.add(value));
         let value = number.as_ref().map_or(value, |number| number);
-        let (old_class, new_class) = (class_of(old.block_len()), class_of(new.block_len()));
+        let (old_class, new_class) = (self.arena.class_of(old.block_len()), self.arena.class_of(new.block_len()));
         let at = match old_class == new_class {
             true => location.0,
             false => self.arena.allocate(new_class),

@@ -14,6 +14,7 @@ fn space(shards: usize) -> Space<StdStore> {
         codec: Codec::default(),
         store: StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () },
         seed: 1,
+        is_use_tracked: false,
     })
 }
 

@@ -140,6 +140,8 @@ enum Workload {
     ConnectionPerRequest,
     /// Set every key once, and nothing else
     Preload,
+    /// Get keys by a script of one command: EVALSHA
+    Script,
 }
 
 pub(super) fn run(args: &KvArgs) -> Result<ExitOutcome, Failure> {
@@ -216,7 +218,7 @@ impl WorkloadChoice {
             (Workload::Get | Workload::ConnectionPerRequest, _) => Some(Mix { get: 1, set: 0, del: 0 }),
             (Workload::Set, _) => Some(Mix { get: 0, set: 1, del: 0 }),
             (Workload::Del, _) => Some(Mix { get: 0, set: 0, del: 1 }),
-            (Workload::Workflow | Workload::Preload, _) => None,
+            (Workload::Workflow | Workload::Preload | Workload::Script, _) => None,
         };
         let is_once = matches!(workload, Workload::Del | Workload::Preload);
         let default_keys = if is_once { DistributionArg::sequential } else { DistributionArg::uniform };
@@ -267,6 +269,10 @@ impl WorkloadChoice {
                 "a key can be deleted once: limit --workload del by --requests to the number of --keys, or --allow-misses",
             ),
             (
+                self.workload == Workload::Script && (args.protocol != Dialect::Resp || args.auth.is_some()),
+                "--workload script is for --protocol resp, without --auth",
+            ),
+            (
                 args.auth.is_some() && !matches!(args.protocol, Dialect::Resp | Dialect::Resp3),
                 "--auth is for --protocol resp and resp3",
             ),
@@ -290,7 +296,7 @@ impl WorkloadChoice {
                 load.limit = Limit::Requests(u64::from(args.keys));
                 (load.warmup, load.warmup_max) = (Duration::ZERO, None);
             }
-            Workload::Get | Workload::Set | Workload::Del | Workload::Mix | Workload::Workflow => {}
+            Workload::Get | Workload::Set | Workload::Del | Workload::Mix | Workload::Workflow | Workload::Script => {}
         }
         load
     }
@@ -301,6 +307,7 @@ fn plan(workload: Workload, mix: Option<Mix>, keys: &KeyDistribution, miss_ratio
         (Workload::Preload, _) => ScriptPlan::Each(Action::Set),
         (Workload::Del, _) if *keys == KeyDistribution::Sequential => ScriptPlan::Each(Action::Del),
         (Workload::Set, _) if *keys == KeyDistribution::Sequential => ScriptPlan::Each(Action::Set),
+        (Workload::Script, _) => ScriptPlan::Scripted { keys: keys.clone() },
         (Workload::Workflow, _) | (_, None) => ScriptPlan::Workflow { keys: keys.clone() },
         (_, Some(mix)) => ScriptPlan::Mixed { mix, keys: keys.clone(), miss_ratio },
     }

@@ -68,7 +68,10 @@ impl Load for Kv {
         match role {
             Role::Ours | Role::Control => true,
             // It has one value for all keys.
-            Role::Null => protocol(spec) == "resp" && !spec.json_values && !spec.evicts && !spec.tls,
+            Role::Null => {
+                let has_script = spec.load_arguments.iter().any(|word| word == "script");
+                protocol(spec) == "resp" && !(spec.json_values || spec.evicts || spec.tls || has_script)
+            }
             Role::Peer if server == caches::MEMCACHED => is_memcached(spec),
             Role::Peer => spec.peer_protocol.as_deref().unwrap_or_else(|| protocol(spec)) == "resp",
         }

@@ -23,12 +23,82 @@ fn a_small_store_is_small() {
 }
 
 #[test]
-fn a_plain_entry_takes_eight_bytes_beside_key_and_value() {
-    let store = store();
-    assert_eq!(store.footprint(16, 12, plain()), 40);
+fn an_entry_takes_four_bytes_beside_key_and_value_and_four_for_each_extra() {
+    let mut store = store();
+    assert_eq!(store.footprint(16, 12, plain()), 36);
     assert_eq!(store.footprint(16, 16, plain()), 40);
-    assert_eq!(store.footprint(16, 12, expiring(1)), 48);
+    assert_eq!(store.footprint(16, 12, expiring(1)), 40);
     assert_eq!(store.footprint(16, 1024, plain()), 1056);
+    store.keep_access(false);
+    assert_eq!(store.footprint(16, 12, plain()), 32);
+    assert_eq!(store.footprint(16, 12, expiring(1 << 40)), 36);
+}
+
+/// Times near each other take four bytes, whenever they are; others eight.
+#[test]
+fn every_time_of_expiry_is_kept_exactly() {
+    const DAY: u64 = 24 * 3600 * 1000;
+    let mut store = store();
+    let mut random = fastrand::Rng::with_seed(4);
+    for began in [20_000 * DAY, 20_030 * DAY, 20_060 * DAY, 40_000 * DAY] {
+        let mut expected = Vec::new();
+        for number in 0..2000 {
+            let apart = [1, 1000, DAY, 24 * DAY, 26 * DAY, 49 * DAY, 51 * DAY, 10_000 * DAY][random.usize(..8)];
+            let at = began + random.u64(..apart) + 1;
+            store.set(&key(number), b"value", expiring(at));
+            expected.push(at);
+        }
+        let is_near = |at: u64| at - began < 24 * DAY;
+        for (number, at) in (0..).zip(&mut expected) {
+            let hash = store.hash(&key(number));
+            let location = store.find(hash, &key(number)).expect("it is there");
+            assert_eq!(store.expires_at(location), *at);
+            if number > 0 && store.set_expiry(location, *at + 5) {
+                *at += 5;
+            }
+            assert_eq!(store.view(location).attributes, expiring(*at));
+        }
+        // Those that have expired by then are removed, and the others are what they were.
+        let swept = began + 20 * DAY;
+        for (number, &at) in (0..).zip(&expected).filter(|(_, at)| **at <= swept) {
+            assert!(is_near(at) && store.delete(&key(number)));
+        }
+        store.note_swept(swept);
+        for (number, &at) in (0..).zip(&expected).filter(|(_, at)| **at > swept) {
+            let location = store.find(store.hash(&key(number)), &key(number)).expect("it is there");
+            assert_eq!(store.expires_at(location), at);
+            store.delete(&key(number));
+        }
+        store.check();
+    }
+}
+
+#[test]
+fn access_words_that_are_needed_later_begin_at_zero() {
+    let mut store = store();
+    store.keep_access(false);
+    let long = vec![7; SHARED_MIN];
+    let value = |number: u32| if number.is_multiple_of(100) { &long[..] } else { &long[..number as usize % 90] };
+    let attributes = |number: u32| expiring(u64::from(number % 3) << 35);
+    (0..5000).for_each(|number| _ = store.set(&key(number), value(number), attributes(number)));
+    let location = store.find(store.hash(&key(1)), &key(1)).expect("it is there");
+    store.set_access(location, 77);
+    assert_eq!(store.access(location), 0, "none are kept");
+    for keeps in [true, false] {
+        // Those of entries that are there stay.
+        store.keep_access(keeps);
+        store.check();
+        for number in 0..5000 {
+            let location = store.find(store.hash(&key(number)), &key(number)).expect("it is there");
+            let view = store.view(location);
+            assert_eq!((view.value, view.attributes), (value(number), attributes(number)));
+            assert_eq!(store.access(location), if keeps { 0 } else { number });
+            store.set_access(location, number);
+        }
+    }
+    (0..5000).for_each(|number| assert!(store.delete(&key(number))));
+    store.keep_access(false);
+    assert_eq!(store.footprint(16, 12, plain()), 32);
 }
 
 /// Measured at numbers of entries at which segments are neither full nor just split.
