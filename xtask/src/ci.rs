@@ -10,24 +10,34 @@ use anyhow::{Context, Result, bail};
 
 use matrix::workspace::{cargo, run_shown};
 
-use crate::{rebuilds, tidy};
+use crate::{rebuilds, tidy, units};
 
 /// A step: what it is called, and what does it.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("fmt", fmt),
     ("clippy", clippy),
     ("tidy", fences),
     ("rebuilds", rebuilds::check),
     ("doc", doc),
     ("models", models),
+    ("units", units::check),
     ("bench-matrix", smoke),
     ("pages", pages),
 ];
 
-pub(crate) fn run() -> Result<ExitCode> {
-    for (name, step) in STEPS {
+/// Steps to run.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Steps to run [default: all]
+    #[arg(value_name = "STEP", value_parser = STEPS.map(|(name, _)| name))]
+    steps: Vec<String>,
+}
+
+pub(crate) fn run(Args { steps }: &Args) -> Result<ExitCode> {
+    for (name, step) in STEPS.into_iter().filter(|(name, _)| steps.is_empty() || steps.iter().any(|step| step == name))
+    {
         println!("ci: {name}");
         let began = Instant::now();
         step().with_context(|| format!("ci: {name}"))?;

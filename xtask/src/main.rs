@@ -7,6 +7,7 @@ mod dist;
 mod pages;
 mod rebuilds;
 mod tidy;
+mod units;
 mod verify;
 
 use std::process::ExitCode;
@@ -30,8 +31,8 @@ enum Command {
     ClientCost(client_cost::Args),
     /// Check the architecture's fences: unsafe code, pure crates, dependency directions, file sizes
     Tidy,
-    /// Checks that a change must pass: fmt, clippy, tidy, rebuilds, docs, models, a small bench-matrix
-    Ci,
+    /// Checks that a change must pass: fmt, clippy, tidy, rebuilds, docs, models, units of systemd, a small bench-matrix
+    Ci(ci::Args),
     /// Checks that take too long for every change: instruction counts, fuzzing, sanitizers, models, failing system calls
     Verify(verify::Args),
     /// Run every command of the READMEs in a copy of the tree, and compare what they print with what is promised
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
         Some(Command::BenchMatrix(args)) => matrix::run(*args),
         Some(Command::ClientCost(args)) => client_cost::run(&args),
         Some(Command::Tidy) => tidy::run(),
-        Some(Command::Ci) => ci::run(),
+        Some(Command::Ci(args)) => ci::run(&args),
         Some(Command::Verify(args)) => verify::run(&args),
         Some(Command::Pages(args)) => pages::run(&args),
         Some(Command::Dist(args)) => dist::run(&args),

@@ -130,8 +130,9 @@ pub(crate) fn accept_on_threads(
         let counters = config.statistics.register();
         let mut acceptor = Acceptor::new(limit, refusal)?;
         let wake = Arc::new(EventFd::new()?);
-        let _registered = shutdown.register(ThreadWaker::Accepting(Arc::clone(&wake)).waker());
+        let registered = shutdown.register_loop(ThreadWaker::Accepting(Arc::clone(&wake)).waker());
         while shutdown.stage() == Stage::Serving {
+            registered.turned();
             let mut tally = Tally::default();
             match acceptor.accept(&listener, false, &mut tally) {
                 Ok(Accepted::Connection(socket, permit)) => {
@@ -143,7 +144,10 @@ pub(crate) fn accept_on_threads(
                     tally.publish(&counters);
                 }
                 Ok(Accepted::Skipped) => tally.publish(&counters),
-                Ok(Accepted::Empty) => listener.wait(&wake)?,
+                Ok(Accepted::Empty) => {
+                    listener.wait(&wake)?;
+                    wake.clear();
+                }
                 Ok(Accepted::Exhausted) => thread::sleep(EXHAUSTED_PAUSE),
                 Err(error) => return Err(error),
             }

@@ -121,7 +121,7 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
     }
 
     pub(crate) fn run(mut self, shutdown: &Shutdown) -> io::Result<()> {
-        let _registered = shutdown.register(self.cx.mailbox.waker(Key::LOOP));
+        let registered = shutdown.register_loop(self.cx.mailbox.waker(Key::LOOP));
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
             match shutdown.stage() {
@@ -149,6 +149,7 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
             }
             self.serve_ready();
             self.cx.tally.publish(&self.counters);
+            registered.turned();
         }
     }
 

@@ -40,7 +40,7 @@ pub use descriptor::{
 pub use listeners::Listeners;
 pub use pipes::ScratchPipes;
 use proto::{Limits, Protocol};
-pub use shutdown::{Registration, Shutdown, Stage};
+pub use shutdown::{Loop, Registration, Shutdown, Stage};
 use sys::{affinity::Cpus, registered::Region};
 pub use table::{DriverKind, UnknownDriver};
 

@@ -35,7 +35,7 @@ mod pollable;
 mod waiting;
 
 use pollable::Pollable;
-pub(crate) use waiting::{DeadlineTimer, Drain};
+pub(crate) use waiting::{AcceptorDrain, DeadlineTimer, Drain};
 
 /// One read; a fuller socket is read again.
 const READ_BYTES: usize = 32 * 1024;
@@ -119,7 +119,7 @@ async fn accept<P: Protocol>(shared: Shared<P>, listener: Listener, mut acceptor
     let shared = Arc::new(shared);
     let mut tasks = JoinSet::new();
     let mut incoming = Incoming::new(listener)?;
-    let mut drain = Drain::new(&shared.shutdown);
+    let mut drain = AcceptorDrain::new(&shared.shutdown);
     while let Some((socket, permit)) = incoming.next(&mut acceptor, &mut drain, &counters, true).await? {
         let (shared, counters) = (Arc::clone(&shared), Arc::clone(&counters));
         tasks.spawn(async move {
@@ -153,7 +153,7 @@ impl Incoming {
     pub(crate) async fn next(
         &mut self,
         acceptor: &mut Acceptor,
-        drain: &mut Drain<'_>,
+        drain: &mut AcceptorDrain<'_>,
         counters: &ThreadCounters,
         nonblocking: bool,
     ) -> io::Result<Option<(OwnedFd, ConnectionPermit)>> {

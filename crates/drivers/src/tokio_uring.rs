@@ -26,7 +26,7 @@ use crate::{
     on_threads,
     peer::{peer, uptake},
     pipes::Pipes,
-    tokio::{DeadlineTimer, Drain, Incoming},
+    tokio::{AcceptorDrain, DeadlineTimer, Drain, Incoming},
     wheel::TICK,
 };
 
@@ -118,7 +118,7 @@ struct Shared<P> {
 async fn accept<P: Protocol>(shared: Shared<P>, listener: Listener, mut acceptor: Acceptor) -> io::Result<()> {
     let shared = Rc::new(shared);
     let mut incoming = Incoming::new(listener)?;
-    let mut drain = Drain::new(&shared.shutdown);
+    let mut drain = AcceptorDrain::new(&shared.shutdown);
     // Its operations would fail on a non-blocking socket instead of waiting.
     while let Some((socket, permit)) = incoming.next(&mut acceptor, &mut drain, &shared.counters, false).await? {
         let shared = Rc::clone(&shared);

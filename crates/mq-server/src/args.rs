@@ -7,7 +7,7 @@ use std::{
 
 use bytesize::ByteSize;
 use clap::Args;
-use service::{Budget, Dimension};
+use service::{Budget, Dimension, Limit, Need};
 use sys::{
     affinity,
     mqueue::{QueueName, QueueSize, allowed_size},
@@ -21,6 +21,12 @@ use crate::{
 
 /// Size of a new queue by default: the kernel's own, which needs no privilege.
 const DEFAULT_SIZE: QueueSize = QueueSize { messages_max: 10, message_bytes_max: 8192 };
+
+/// Bytes that the kernel charges for each message beside its own (mq_overview(7)).
+const MESSAGE_OVERHEAD_BYTES: u64 = 96;
+
+/// Unit of the kernel's limits of pipes, in bytes.
+const PAGE_BYTES: u64 = 4 << 10;
 
 /// Limit of `--buffer-size`.
 const BUFFER_BYTES_MAX: u64 = 1 << 30;
@@ -151,6 +157,32 @@ impl MqArgs {
             message_bytes_max: bytes.unwrap_or_else(|| DEFAULT_SIZE.message_bytes_max.min(allowed.message_bytes_max)),
         };
         (size, messages.is_some() || bytes.is_some())
+    }
+
+    /// Limits of the machine that matter to a queue and to pipes of these sizes.
+    pub fn needs(&self) -> Vec<Need> {
+        let wanted = QueueSize {
+            messages_max: self.max_messages.or(self.max_messages_operand).unwrap_or(DEFAULT_SIZE.messages_max),
+            message_bytes_max: self
+                .message_size
+                .or(self.message_size_operand)
+                .unwrap_or(DEFAULT_SIZE.message_bytes_max),
+        };
+        let (messages, bytes) = (wanted.messages_max as u64, wanted.message_bytes_max as u64);
+        let charged = messages.saturating_mul(bytes + MESSAGE_OVERHEAD_BYTES);
+        let pipe_pages = self.pipe_budget.as_u64() / PAGE_BYTES;
+        vec![
+            Need::new(Limit::Sysctl("fs.mqueue.msg_max"), messages, "messages in the queue (--max-messages)"),
+            Need::new(Limit::Sysctl("fs.mqueue.msgsize_max"), bytes, "bytes of a message (--message-size)"),
+            Need::new(Limit::MessageQueueBytes, charged, "one queue of this size"),
+            Need::new(Limit::Sysctl("fs.pipe-max-size"), self.pipe_size.as_u64(), "bytes of a FIFO (--pipe-size)"),
+            Need::new(Limit::Sysctl("fs.pipe-user-pages-soft"), pipe_pages, "pages of all FIFOs (--pipe-budget)"),
+            Need::new(
+                Limit::OpenFiles,
+                4 * self.max_waiting as u64,
+                "clients that wait (--max-waiting), each with its file and its FIFO",
+            ),
+        ]
     }
 
     pub fn worker_options(&self) -> WorkerOptions {

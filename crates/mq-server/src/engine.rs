@@ -6,16 +6,17 @@ use std::{
     collections::VecDeque,
     os::fd::BorrowedFd,
     sync::{
-        Arc, Once,
+        Arc, Once, OnceLock,
         atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
     },
+    task::Waker,
     time::{Duration, Instant},
 };
 
 use anyhow::Context;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use service::Budget;
+use service::{Budget, Loop, Stop};
 use sys::mqueue::{Queue, QueueName};
 
 use crate::{
@@ -27,7 +28,7 @@ use crate::{
     outcome::Outcome,
     queue::{Message, OwnedQueue},
     statistics::{Count, Statistics},
-    wait_set::{WaitSet, Wakeup},
+    wait_set::{TurnEvent, WaitSet, Wakeup},
 };
 
 /// A thread stays with a job while its reader takes at least 256 MiB/s: each KiB earns this much time to poll for it…
@@ -56,6 +57,8 @@ pub struct Engine<C: FileCopy> {
     /// Messages of a queue that was replaced, served first.
     backlog: Mutex<VecDeque<Message>>,
     wait_set: WaitSet<C>,
+    /// Says that threads take requests, once somebody asks for that.
+    life: OnceLock<Loop>,
     state: AtomicU8,
     has_drain_begun: AtomicBool,
     /// Messages that are still taken while draining: those that were there when it began.
@@ -90,6 +93,7 @@ impl<C: FileCopy> Engine<C> {
             queue,
             backlog,
             wait_set,
+            life: OnceLock::new(),
             state: AtomicU8::new(SERVING),
             has_drain_begun: AtomicBool::new(false),
             drain_quota: AtomicUsize::new(usize::MAX),
@@ -118,6 +122,23 @@ impl<C: FileCopy> Engine<C> {
 
     pub fn queue_name(&self) -> &QueueName {
         self.queue.name()
+    }
+
+    /// Lets the server's watchdog ask for signs of life.
+    pub(crate) fn register_loop(&self, stop: &Stop) {
+        let turn_event = Arc::clone(self.wait_set.turn_event());
+        self.life.get_or_init(|| stop.register_loop(Waker::from(turn_event)));
+    }
+
+    /// Says that a thread has come to the point where it takes requests.
+    pub(crate) fn turned(&self) {
+        if let Some(life) = self.life.get() {
+            life.turned();
+        }
+    }
+
+    pub(crate) fn turn_event(&self) -> &TurnEvent {
+        self.wait_set.turn_event()
     }
 
     /// Returns a descriptor that becomes readable when the engine closes.
@@ -166,6 +187,7 @@ impl<C: FileCopy> Engine<C> {
         let has_backlog = !self.is_intake_over() && !self.backlog.lock().is_empty();
         let timeout = if has_backlog { Some(Duration::ZERO) } else { timeout };
         let mut wakeup = self.wait_set.wait(self.clock(), max, timeout, jobs);
+        self.turned();
         self.statistics().waiting.add(-i64::try_from(jobs.len()).unwrap_or(0));
         wakeup.has_messages = (wakeup.has_messages || has_backlog) && !self.is_intake_over();
         wakeup.is_timeout &= !has_backlog;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use mq_server::MqArgs;
-use service::{Dimension, Program, ShellArgs};
+use service::{Dimension, Need, Program, ShellArgs};
 
 const EXAMPLES: &str = "Examples:
   mq-server                                              this directory, on queue /quintet
@@ -40,6 +40,10 @@ impl Program for Arguments {
 
     fn shell(&self) -> &ShellArgs {
         &self.shell
+    }
+
+    fn all_needs(&self) -> Vec<Need> {
+        self.mq.needs()
     }
 
     fn dimensions() -> Vec<Dimension> {

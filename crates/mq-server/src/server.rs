@@ -87,6 +87,7 @@ impl CopyVisitor for Run<'_> {
         shell.expect_end_within(DRAIN_MARGIN);
         register_exits(&mut shell, &engine, &fifos);
         let stop = shell.stop();
+        engine.register_loop(&stop);
         let _on_drain = stop.on_drain(Waker::from(Arc::clone(&engine)));
         if stop.is_draining() {
             engine.begin_drain();

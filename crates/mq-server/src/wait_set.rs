@@ -5,6 +5,8 @@ use std::{
     collections::BTreeSet,
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+    task::Wake,
     time::Duration,
 };
 
@@ -30,6 +32,7 @@ use crate::{
 const MESSAGES: u64 = u64::MAX;
 const CLOSE: u64 = u64::MAX - 1;
 const TIMER: u64 = u64::MAX - 2;
+const TURN: u64 = u64::MAX - 3;
 /// Most events that one call takes.
 const EVENTS_MAX: usize = 64;
 /// Pause before a job is tried again whose FIFO epoll has no room for.
@@ -40,10 +43,34 @@ pub(crate) struct WaitSet<C: FileCopy> {
     epoll: Epoll,
     /// Readable once all threads are to leave.
     close_event: EventFd,
+    /// Readable while a thread is asked to make a turn.
+    turn_event: Arc<TurnEvent>,
     timer: OwnedFd,
     waiters_max: usize,
     stall_timeout: Duration,
     waiters: Mutex<Waiters<C>>,
+}
+
+/// Event that makes a thread that waits turn once.
+#[derive(Debug)]
+pub(crate) struct TurnEvent(EventFd);
+
+impl TurnEvent {
+    pub(crate) fn clear(&self) {
+        self.0.clear();
+    }
+}
+
+impl AsFd for TurnEvent {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Wake for TurnEvent {
+    fn wake(self: Arc<Self>) {
+        self.0.poke();
+    }
 }
 
 struct Waiters<C: FileCopy> {
@@ -77,13 +104,15 @@ pub(crate) struct Wakeup {
 impl<C: FileCopy> WaitSet<C> {
     pub(crate) fn new(queue: &Queue, waiters_max: usize, stall_timeout: Duration) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let close_event = EventFd::new()?;
+        let (close_event, turn_event) = (EventFd::new()?, TurnEvent(EventFd::new()?));
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
         epoll::add(&epoll, queue, EventData::new_u64(MESSAGES), EventFlags::IN)?;
         epoll::add(&epoll, &close_event, EventData::new_u64(CLOSE), EventFlags::IN)?;
+        epoll::add(&epoll, &turn_event, EventData::new_u64(TURN), EventFlags::IN)?;
         epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
         let waiters = Waiters { slab: Slab::new(), timeouts: BTreeSet::new(), armed: None, generation: 0 };
-        Ok(Self { epoll: Epoll(epoll), close_event, timer, waiters_max, stall_timeout, waiters: Mutex::new(waiters) })
+        let (epoll, turn_event, waiters) = (Epoll(epoll), Arc::new(turn_event), Mutex::new(waiters));
+        Ok(Self { epoll, close_event, turn_event, timer, waiters_max, stall_timeout, waiters })
     }
 
     /// Waits until there is something to do, at most for `timeout`. Appends up to `max` jobs whose clients may be ready,
@@ -108,6 +137,7 @@ impl<C: FileCopy> WaitSet<C> {
             match event.data() {
                 MESSAGES => wakeup.has_messages = true,
                 CLOSE => wakeup.is_closed = true,
+                TURN => self.turn_event.clear(),
                 TIMER => self.take_due(clock, max.saturating_sub(out.len()), out),
                 waiter => out.extend(self.waiters.lock().take_ready(waiter)),
             }
@@ -177,6 +207,10 @@ impl<C: FileCopy> WaitSet<C> {
     }
 
     /// Returns a descriptor that becomes readable when the set is closed.
+    pub(crate) fn turn_event(&self) -> &Arc<TurnEvent> {
+        &self.turn_event
+    }
+
     pub(crate) fn close_event(&self) -> BorrowedFd<'_> {
         self.close_event.as_fd()
     }

@@ -30,6 +30,10 @@ pub struct ShellArgs {
     #[arg(long)]
     pub check_config: bool,
 
+    /// Print the limits of this machine that the server would meet, changing none, and exit: 0, or 1 if one is too low
+    #[arg(long)]
+    pub check_machine: bool,
+
     /// Print the configuration in use as a file, with the origin of each value, and exit
     #[arg(long)]
     pub print_config: bool,

@@ -6,7 +6,7 @@ use clap::{Arg, ArgMatches, Command, error::ErrorKind};
 use sys::listen::Address;
 
 use crate::{
-    DescriptorDemand, Dimension, Invalid, ServiceArgs, ShellArgs, TlsArgs, TlsDialect, backends,
+    DescriptorDemand, Dimension, Invalid, Need, ServiceArgs, ShellArgs, TlsArgs, TlsDialect, backends,
     config::{CommandLine, LoadError, Loaded},
     output, usage,
 };
@@ -67,6 +67,11 @@ pub trait Cli: clap::Parser {
     /// [`crate::Host::scratch_pipes_max`] say what it may.
     fn descriptors(&self) -> DescriptorDemand {
         DescriptorDemand::default()
+    }
+
+    /// Limits of the machine that matter beside those of connections.
+    fn needs(&self) -> Vec<Need> {
+        Vec::new()
     }
 
     /// Address of the metrics when no `--metrics` is given; `None`: they are not served.
@@ -141,6 +146,11 @@ pub trait Program: clap::Parser {
         Vec::new()
     }
 
+    /// Limits of the machine that matter, for `--check-machine`.
+    fn all_needs(&self) -> Vec<Need> {
+        Vec::new()
+    }
+
     /// Address of the metrics when no `--metrics` is given; `None`: they are not served.
     fn default_metrics(&self) -> Option<String> {
         None
@@ -193,6 +203,13 @@ impl<C: Cli> Program for C {
 
     fn invalid() -> Vec<Invalid> {
         <C as Cli>::invalid()
+    }
+
+    fn all_needs(&self) -> Vec<Need> {
+        let args = self.service();
+        let mut needs = vec![Need::of_connections(args.max_connections), Need::of_backlog(args.backlog)];
+        needs.extend(self.needs());
+        needs
     }
 
     fn default_metrics(&self) -> Option<String> {

@@ -309,7 +309,16 @@ fn is_meta(arg: &Arg) -> bool {
     is_question
         || matches!(
             arg.get_long(),
-            Some("config" | "check-config" | "print-config" | "list-backends" | "format" | "help" | "version")
+            Some(
+                "config"
+                    | "check-config"
+                    | "check-machine"
+                    | "print-config"
+                    | "list-backends"
+                    | "format"
+                    | "help"
+                    | "version"
+            )
         )
 }
 

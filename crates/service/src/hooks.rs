@@ -27,9 +27,10 @@ pub(crate) struct RunningHooks {
 
 impl SignalHooks {
     pub(crate) fn start(self, stop: Stop) -> RunningHooks {
-        let reload = run_on_thread("cannot reload, and goes on as it was", self.reload);
-        let reopen = run_on_thread("cannot reopen the logs", self.reopen);
-        let upgrade = run_on_thread("this process goes on: no other has taken over", self.upgrade);
+        let told = || Some(stop.clone());
+        let reload = run_on_thread("cannot reload, and goes on as it was", told(), self.reload);
+        let reopen = run_on_thread("cannot reopen the logs", None, self.reopen);
+        let upgrade = run_on_thread("this process goes on: no other has taken over", told(), self.upgrade);
         RunningHooks { stop, reload, reopen, upgrade }
     }
 }
@@ -37,7 +38,13 @@ impl SignalHooks {
 impl RunningHooks {
     pub(crate) fn reload(&self, signal: ServerSignal) {
         match &self.reload {
-            None => tracing::info!("{signal} ignored: there is nothing to reload"),
+            None => {
+                tracing::info!("{signal} ignored: there is nothing to reload");
+                // Whoever asked by way of the service manager waits for an answer.
+                let manager = self.stop.manager();
+                manager.reloading();
+                manager.ready("there is nothing to reload");
+            }
             Some(_) if self.stop.is_draining() => tracing::info!("{signal} ignored: the server is draining"),
             Some(asked) => {
                 tracing::info!("{signal}: reloading");
@@ -74,18 +81,26 @@ fn ask(asked: &mpsc::SyncSender<()>) {
 }
 
 /// Runs the hooks, in their order, each time that it is asked for; `None` where there is nothing to run. A hook that
-/// fails is logged, and the others are run.
-fn run_on_thread(failure: &'static str, mut hooks: Vec<Hook>) -> Option<mpsc::SyncSender<()>> {
+/// fails is logged, and the others are run. The service manager of what is `told` is told when a run begins and ends.
+fn run_on_thread(failure: &'static str, told: Option<Stop>, mut hooks: Vec<Hook>) -> Option<mpsc::SyncSender<()>> {
     if hooks.is_empty() {
         return None;
     }
     let (asked, wanted) = mpsc::sync_channel(1);
     thread::spawn(move || {
         while wanted.recv().is_ok() {
+            if let Some(stop) = &told {
+                stop.manager().reloading();
+            }
+            let mut status = String::new();
             for hook in &mut hooks {
                 if let Err(error) = hook() {
-                    tracing::error!("{failure}: {}", output::chain(&error));
+                    status = format!("{failure}: {}", output::chain(&error));
+                    tracing::error!("{status}");
                 }
+            }
+            if let Some(stop) = &told {
+                stop.manager().ready(status);
             }
         }
     });
@@ -109,7 +124,7 @@ mod tests {
             thread::yield_now();
             anyhow::bail!("a failure ends no thread")
         };
-        let asked = run_on_thread("test", vec![Box::new(hook)]).unwrap();
+        let asked = run_on_thread("test", None, vec![Box::new(hook)]).unwrap();
         for n in 1..=1_000 {
             state.store(n, Relaxed);
             ask(&asked);
@@ -117,6 +132,6 @@ mod tests {
         while seen.load(Relaxed) < 1_000 {
             thread::yield_now();
         }
-        assert!(run_on_thread("test", Vec::new()).is_none());
+        assert!(run_on_thread("test", None, Vec::new()).is_none());
     }
 }

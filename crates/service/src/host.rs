@@ -259,7 +259,11 @@ impl Host {
             listeners.map_err(|(address, why)| anyhow!(why).context(format!("cannot listen on {address}")))?;
         let endpoints = self.endpoints(listeners.addresses());
         let Self { mut shell, driver, config, .. } = self;
-        shell.listens_on(listeners.handles());
+        let statistics = config.statistics.clone();
+        shell.listens_on(listeners.handles(), move || {
+            let counts = statistics.counts();
+            counts.accepted + counts.refused
+        });
         let shutdown = shell.stop().shutdown().clone();
         shell.run(
             &endpoints,

@@ -20,6 +20,8 @@ mod host;
 mod json_line;
 mod line_writer;
 mod logging;
+mod machine;
+mod manager;
 mod metrics;
 mod output;
 mod paths;
@@ -45,11 +47,12 @@ pub use cli::{Cli, HostProblem, Program};
 pub use counters::Counters;
 pub use departures::Departures;
 pub use descriptors::DescriptorDemand;
-pub use drivers::{Counts, ScratchPipes, Statistics};
+pub use drivers::{Counts, Loop, ScratchPipes, Statistics};
 pub use histogram::Histogram;
 pub use host::Host;
 pub use json_line::JsonLine;
 pub use line_writer::{LineTarget, LineWriter, OpenLinesError};
+pub use machine::{Limit, Need};
 pub use metrics::{Registry, gauge, total};
 pub use output::advise;
 pub use paths::{check_directory, check_file_path};
@@ -89,6 +92,10 @@ fn launch<P: Program, H>(
 /// Answers what the command line asks instead of serving.
 fn answer<P: Program>(Loaded { program, effective }: &Loaded<P>) -> Option<ExitCode> {
     let shell = program.shell();
+    if shell.check_machine {
+        let is_enough = machine::check(&program.all_needs());
+        return Some(if is_enough { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     if shell.check_config
         && let Err(error) = program.check_start()
     {

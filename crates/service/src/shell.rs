@@ -14,6 +14,7 @@ use crate::{
     config::{self, CommandLine, Effective},
     hooks::SignalHooks,
     line_writer::LineMetrics,
+    manager::{Manager, Subject},
     metrics::{BoundMetrics, Metrics, Registry},
     output,
     stopping::{AtEnd, AtOnce, Stop, Watch},
@@ -41,6 +42,8 @@ pub struct Shell {
     inherited: Inherited,
     /// Sockets that it listens on.
     sockets: Vec<ListenerHandle>,
+    /// Number of connections that have been accepted or refused.
+    count_accepted: Option<Box<dyn Fn() -> u64 + Send>>,
     /// True if a successor of this process needs nothing but its sockets.
     is_replaceable: bool,
     /// Time between the drain timeout and the end of the process.
@@ -59,7 +62,7 @@ impl Shell {
         if let Some(cpus) = &args.pin {
             cpus.pin_to_all().with_context(|| format!("cannot pin to processors {cpus}"))?;
         }
-        let (stop, stopped) = Stop::new();
+        let (stop, stopped) = Stop::new(Manager::from_environment()?);
         Ok(Self {
             args,
             metrics,
@@ -73,6 +76,7 @@ impl Shell {
             configuration: None,
             inherited: Inherited::take().context("cannot take over the sockets of LISTEN_FDS")?,
             sockets: Vec::new(),
+            count_accepted: None,
             is_replaceable: false,
             margin: Duration::ZERO,
         })
@@ -158,8 +162,14 @@ impl Shell {
         &mut self.inherited.listeners
     }
 
-    pub(crate) fn listens_on(&mut self, sockets: Vec<ListenerHandle>) {
+    /// Names the sockets of the server, and how many connections have been accepted from them or refused.
+    pub(crate) fn listens_on(
+        &mut self,
+        sockets: Vec<ListenerHandle>,
+        count_accepted: impl Fn() -> u64 + Send + 'static,
+    ) {
         self.sockets = sockets;
+        self.count_accepted = Some(Box::new(count_accepted));
     }
 
     /// Lets SIGUSR2 start the program anew with the sockets of this process.
@@ -180,6 +190,12 @@ impl Shell {
         serve: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let (shutdown, at_end) = (self.stop.shutdown().clone(), self.at_end.clone());
+        let manager = self.stop.manager().clone();
+        let subject = Subject {
+            shutdown: shutdown.clone(),
+            sockets: self.sockets.clone(),
+            count_accepted: self.count_accepted.take(),
+        };
         let drain_timeout = self.args.drain_timeout.saturating_add(self.margin);
         // Before anything is announced: a port that somebody else has is an error of the start.
         let bind = |address| BoundMetrics::bind(address, &mut self.inherited.listeners);
@@ -198,8 +214,11 @@ impl Shell {
             output::announce(format_args!("listening on {endpoint}"));
         }
         let metrics = metrics.map(|bound| Metrics::start(bound, self.registry, shutdown)).transpose()?;
-        if let Some(predecessor) = predecessor {
-            predecessor.tell_ready();
+        manager.watch(subject)?;
+        match predecessor {
+            // Which tells the service manager, whose service it still is.
+            Some(predecessor) => predecessor.tell_ready(),
+            None => manager.ready(""),
         }
         let served = serve();
         drop(metrics);

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drivers::{Registration, Shutdown};
+use drivers::{Loop, Registration, Shutdown};
 use parking_lot::Mutex;
 use sys::{
     listen::ListenerHandle,
@@ -19,6 +19,7 @@ use sys::{
 use crate::{
     LineWriter,
     hooks::{RunningHooks, SignalHooks},
+    manager::Manager,
     output,
 };
 
@@ -32,18 +33,20 @@ const LINES_PATIENCE: Duration = Duration::from_secs(1);
 pub struct Stop {
     shutdown: Shutdown,
     asked: mpsc::Sender<()>,
+    manager: Manager,
 }
 
 impl Stop {
-    pub(crate) fn new() -> (Self, mpsc::Receiver<()>) {
+    pub(crate) fn new(manager: Manager) -> (Self, mpsc::Receiver<()>) {
         let (asked, stopped) = mpsc::channel();
-        (Self { shutdown: Shutdown::default(), asked }, stopped)
+        (Self { shutdown: Shutdown::default(), asked, manager }, stopped)
     }
 
     /// Begins the drain and returns at once: connections that are idle are closed, what has arrived is answered. `why`
     /// is for the log. May be called by a protocol, on any thread, more than once.
     pub fn drain(&self, why: impl fmt::Display) {
         tracing::info!("{why}: draining");
+        self.manager.stopping();
         let _ = self.asked.send(()); // Nobody listens any more: it is past that.
         self.shutdown.drain();
     }
@@ -51,6 +54,11 @@ impl Stop {
     /// Accepts no more connections, which another process does, and lets those there are come to their end.
     pub(crate) fn retire(&self) {
         self.shutdown.retire();
+    }
+
+    /// Registers a loop of the server's own that takes requests, which is asked for signs of life.
+    pub fn register_loop(&self, waker: Waker) -> Loop {
+        self.shutdown.register_loop(waker)
     }
 
     pub fn is_draining(&self) -> bool {
@@ -61,6 +69,10 @@ impl Stop {
     /// it may have begun before.
     pub fn on_drain(&self, waker: Waker) -> OnDrain {
         OnDrain(self.shutdown.register(waker))
+    }
+
+    pub(crate) fn manager(&self) -> &Manager {
+        &self.manager
     }
 
     pub(crate) fn shutdown(&self) -> &Shutdown {

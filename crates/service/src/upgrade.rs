@@ -42,6 +42,7 @@ pub(crate) fn hook(sockets: Vec<ListenerHandle>, stop: Stop) -> Hook {
         let id = successor.id();
         successor.wait(PATIENCE).with_context(|| format!("process {id}"))?;
         tracing::info!("process {id} has taken over");
+        stop.manager().handed_over(id);
         sockets.iter().for_each(ListenerHandle::give_file_away);
         stop.retire();
         thread::sleep(RETIREMENT);

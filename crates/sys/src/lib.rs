@@ -17,6 +17,7 @@ pub mod map;
 pub mod memfd;
 pub mod memory;
 pub mod mqueue;
+pub mod notify;
 pub mod program;
 pub mod registered;
 pub mod ring;

@@ -13,6 +13,16 @@ pub fn raise_message_queue_bytes() -> u64 {
     raise(Resource::Msgqueue)
 }
 
+/// Returns the hard limit of open files.
+pub fn open_files_max() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
+}
+
+/// The same for the bytes of all message queues of this user.
+pub fn message_queue_bytes_max() -> u64 {
+    getrlimit(Resource::Msgqueue).maximum.unwrap_or(u64::MAX)
+}
+
 fn raise(resource: Resource) -> u64 {
     let limit = getrlimit(resource);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

@@ -19,7 +19,7 @@ use std::{
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     net::SocketFlags,
 };
@@ -149,6 +149,13 @@ impl ListenerHandle {
     /// Those of fcntl(2).
     pub fn duplicate(&self) -> io::Result<Option<OwnedFd>> {
         self.socket.upgrade().map(|socket| socket.try_clone()).transpose()
+    }
+
+    /// True if a connection waits to be accepted.
+    pub fn has_waiting(&self) -> bool {
+        let Some(socket) = self.socket.upgrade() else { return false };
+        let mut wanted = [PollFd::new(&socket, PollFlags::IN)];
+        poll(&mut wanted, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     /// True if the socket has a file, which whoever listens last has to remove.

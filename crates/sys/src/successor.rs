@@ -23,7 +23,10 @@ use rustix::{
     process::{getpid, getppid},
 };
 
-use crate::listen::{Listener, ListenerHandle};
+use crate::{
+    listen::{Listener, ListenerHandle},
+    notify::WATCHDOG_PROCESS,
+};
 
 const COUNT: &str = "LISTEN_FDS";
 const NAMES: &str = "LISTEN_FDNAMES";
@@ -135,6 +138,7 @@ impl Successor {
         let mut command = Command::new(program);
         command.args(args);
         command.env(COUNT, names.len().to_string()).env(NAMES, names.join(":")).env_remove(ADDRESSEE);
+        command.env_remove(WATCHDOG_PROCESS);
         command.env(PREDECESSOR, getpid().as_raw_nonzero().to_string());
         command.fd_mappings(mappings).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let child = command.spawn()?;

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::Args;
-use service::{DescriptorDemand, ScratchPipes};
+use service::{DescriptorDemand, Limit, Need, ScratchPipes};
 use web::TreeArgs;
 
 use crate::{CacheOptions, Limits, StrategyChoice};
 
 /// Capacity of the smallest pipe, which holds a head and a page of a file, in bytes.
 const PIPE_SIZE_MIN: u64 = 8 << 10;
+
+/// Unit of the kernel's limits of pipes, in bytes.
+const PAGE_BYTES: u64 = 4 << 10;
 
 /// Flags that say what is served, and how it is cached and sent.
 #[derive(Clone, Debug, Args)]
@@ -100,6 +103,16 @@ impl ZerocopyArgs {
             cache_default: CacheOptions::default().limits.descriptors,
             pipes: ScratchPipes::COUNT_MAX as u64,
         }
+    }
+
+    /// Limits of the machine that matter to pipes: those of the cache, and as many again that responses are sent through.
+    pub fn needs(&self) -> Vec<Need> {
+        let pages = 2 * self.pipe_budget.as_u64() / PAGE_BYTES;
+        let why = "pages of cached pipes (--pipe-budget), and as many again of scratch pipes";
+        vec![
+            Need::new(Limit::Sysctl("fs.pipe-max-size"), self.pipe_size.as_u64(), "bytes of a pipe (--pipe-size)"),
+            Need::new(Limit::Sysctl("fs.pipe-user-pages-soft"), pages, why),
+        ]
     }
 
     /// Returns the options of a cache of so many descriptors.

@@ -5,8 +5,8 @@ use std::{collections::HashMap, path::PathBuf, process::ExitCode, sync::Arc};
 use anyhow::Context;
 use clap::{ArgMatches, Command, Parser};
 use service::{
-    Cli, DescriptorDemand, Dimension, Endpoint, Host, HostProblem, LineTarget, ScratchPipes, ServiceArgs, TlsArgs,
-    TlsDialect,
+    Cli, DescriptorDemand, Dimension, Endpoint, Host, HostProblem, LineTarget, Need, ScratchPipes, ServiceArgs,
+    TlsArgs, TlsDialect,
 };
 use sys::{beneath::Root, registered::Region};
 use web::{ContentArgs, HostName, Hosts, HttpOptions, RequestMetrics, TreeArgs, VirtualHosts, tls_dialect};
@@ -59,6 +59,10 @@ impl Cli for Options {
 
     fn descriptors(&self) -> DescriptorDemand {
         self.zerocopy.descriptors()
+    }
+
+    fn needs(&self) -> Vec<Need> {
+        self.zerocopy.needs()
     }
 
     fn host_command() -> Option<Command> {

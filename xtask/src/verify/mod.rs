@@ -16,6 +16,7 @@ use std::{
 use anyhow::Result;
 use clap::ValueEnum;
 use matrix::workspace::{cargo, root, run_shown};
+pub(crate) use tools::is_installed;
 
 use crate::ci;
 
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             }
         }
     }
-    if std::env::var_os("QUINTET_PEERS").is_some_and(|value| value == "required") {
+    if are_tools_required() {
         failed.append(&mut skipped);
     }
     match failed.is_empty() {
@@ -95,6 +96,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             Ok(ExitCode::FAILURE)
         }
     }
+}
+
+/// True if nothing may be skipped for want of a tool.
+pub(crate) fn are_tools_required() -> bool {
+    std::env::var_os("QUINTET_PEERS").is_some_and(|value| value == "required")
 }
 
 impl Step {
@@ -118,7 +124,7 @@ impl Step {
 }
 
 fn instructions() -> Result<Outcome> {
-    if !tools::is_installed("valgrind") {
+    if !is_installed("valgrind") {
         return Ok(Outcome::Skipped("valgrind is not installed".to_owned()));
     }
     // The variable GUNGRAUN_RUNNER would be compiled in, and another build needed for another place.

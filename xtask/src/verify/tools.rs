@@ -15,7 +15,7 @@ pub(super) fn directory() -> Result<PathBuf> {
 }
 
 /// True if a program answers at all.
-pub(super) fn is_installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     let mut probe = Command::new(program);
     probe.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     probe.status().is_ok_and(|status| status.success())

@@ -9,7 +9,7 @@ use std::{
 use tokio::time::{Sleep, sleep_until};
 
 use crate::{
-    shutdown::{Registration, Shutdown, Stage},
+    shutdown::{Loop, Registration, Shutdown, Stage},
     wheel::TICK,
 };
 
@@ -28,6 +28,25 @@ impl<'a> Drain<'a> {
     /// Returns the stage of the server; the task will be woken at the next one.
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Stage {
         self.registered.get_or_insert_with(|| self.shutdown.register(cx.waker().clone()));
+        self.shutdown.stage()
+    }
+}
+
+/// The same for a task that accepts connections, and is asked for signs of life.
+#[derive(Debug)]
+pub(crate) struct AcceptorDrain<'a> {
+    shutdown: &'a Shutdown,
+    registered: Option<Loop>,
+}
+
+impl<'a> AcceptorDrain<'a> {
+    pub(crate) fn new(shutdown: &'a Shutdown) -> Self {
+        AcceptorDrain { shutdown, registered: None }
+    }
+
+    /// See [`Drain::poll`].
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Stage {
+        self.registered.get_or_insert_with(|| self.shutdown.register_loop(cx.waker().clone())).turned();
         self.shutdown.stage()
     }
 }

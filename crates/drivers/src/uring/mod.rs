@@ -146,7 +146,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     fn run(mut self, shutdown: &Shutdown) -> io::Result<()> {
         let mailbox = Arc::clone(&self.cx.mailbox);
-        let _registered = shutdown.register(mailbox.waker(Key::LOOP));
+        let registered = shutdown.register_loop(mailbox.waker(Key::LOOP));
         self.cx.ring.watch(mailbox.as_fd());
         let mut done = Vec::new();
         loop {
@@ -177,6 +177,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 self.serve_connection(key);
             }
             self.cx.tally.publish(&self.counters);
+            registered.turned();
         }
     }
 

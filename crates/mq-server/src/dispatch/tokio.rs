@@ -62,8 +62,10 @@ async fn serve<C: FileCopy>(engine: Arc<Engine<C>>) -> io::Result<()> {
     let waiters = Arc::new(Waiters::new(engine.options().waiting_max));
     let messages = register(engine.queue().as_fd(), Interest::READABLE)?;
     let close_event = register(engine.close_event(), Interest::READABLE)?;
+    let turn_event = register(engine.turn_event().as_fd(), Interest::READABLE)?;
     let (mut tasks, mut panicked) = (JoinSet::new(), None);
     loop {
+        engine.turned();
         let mut taken = 0;
         while taken < BATCH
             && let Some(job) = engine.receive()
@@ -78,6 +80,10 @@ async fn serve<C: FileCopy>(engine: Arc<Engine<C>>) -> io::Result<()> {
         tokio::select! {
             biased;
             _ = close_event.readable() => break,
+            asked = turn_event.readable() => {
+                engine.turn_event().clear();
+                asked?.clear_ready();
+            }
             Some(ended) = tasks.join_next() => panicked = panicked.or_else(|| panic_of(&engine, ended)),
             // Cleared before the next receive: a message that comes in between is seen by the receive.
             ready = messages.readable() => ready?.clear_ready(),

@@ -1,6 +1,12 @@
 //! The server as a process: its queue from the start to every way out.
 
-use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, process::Command, time::Duration};
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::{fs::PermissionsExt, net::UnixDatagram},
+    process::Command,
+    time::Duration,
+};
 
 use clap::ValueEnum;
 use mq_server::{OwnedQueue, dispatch::DispatchKind};
@@ -28,6 +34,34 @@ fn sigterm_answers_queued_requests_and_removes_the_queue() {
         answers.into_iter().for_each(|mut answer| assert!(answer.read_to_end() == contents));
         assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.stderr());
         assert_eq!(world.queued(), None);
+    }
+}
+
+/// The service manager hears of the start, the end, and in between of threads that take requests.
+#[test]
+fn the_service_manager_hears_of_every_dispatch() {
+    for &dispatch in DispatchKind::value_variants() {
+        let world = World::new();
+        let contents = world.file("file", 10);
+        let path = world.root().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        manager.set_read_timeout(Some(testkit::HANG)).unwrap();
+        let mut command = world.command(&["--dispatch", &dispatch.to_string()]);
+        command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
+        let mut server = world.start(command);
+        let next = || {
+            let mut message = [0; 256];
+            let length = manager.recv(&mut message).unwrap();
+            String::from_utf8(message[..length].to_vec()).unwrap()
+        };
+        assert!(next().starts_with("READY=1\n"), "{dispatch}");
+        for _ in 0..3 {
+            assert_eq!(next(), "WATCHDOG=1", "{dispatch}");
+            assert_eq!(fetch(&world, "file").unwrap(), contents);
+        }
+        assert_eq!(server.stop().unwrap().code(), Some(0));
+        let last = std::iter::repeat_with(next).find(|message| message != "WATCHDOG=1");
+        assert_eq!(last.as_deref(), Some("STOPPING=1"), "{dispatch}");
     }
 }
 

@@ -7,6 +7,7 @@ mod case;
 mod crowds;
 mod deferred;
 mod lifecycle;
+mod managed;
 mod pipelining;
 mod pipes;
 mod pushes;

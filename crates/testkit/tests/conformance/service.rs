@@ -229,6 +229,20 @@ fn bad_values_of_variables_are_bad_usage() {
 }
 
 #[test]
+fn limits_of_the_machine_are_judged_by_the_flags() {
+    for (backlog, code, said) in
+        [("1", 0, "ok       net.core.somaxconn = "), ("2147483647", 1, "lacking  net.core.somaxconn = ")]
+    {
+        let mut command = Command::new(EXE);
+        command.args(["--check-machine", "--max-connections", "1", "--backlog", backlog]);
+        let finished = run_to_end(command).unwrap();
+        assert_eq!(finished.code(), Some(code), "{finished:?}");
+        assert!(finished.stdout.lines().any(|line| line.starts_with(said)), "{finished:?}");
+        assert!(finished.stdout.lines().all(|line| line.contains(" = ")), "{finished:?}");
+    }
+}
+
+#[test]
 fn limits_that_would_serve_nobody_are_bad_usage() {
     for flag in ["--max-request-size", "--max-output-buffer", "--idle-timeout", "--request-timeout", "--stall-timeout"]
     {

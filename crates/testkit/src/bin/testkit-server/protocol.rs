@@ -19,6 +19,7 @@
 //! | `farewell` | empty; at the end of the input, `farewell` (`--streams`) |
 //! | `subscribe N` | the line; what is published from then on is pushed, at most N bytes that are not taken |
 //! | `publish COUNT LEN` | `published TAKEN`, once a thread has pushed COUNT lines of LEN bytes to all who subscribe |
+//! | `block MS` | the line, once the thread that runs the protocol has slept for MS milliseconds |
 //! | `stop` | `stop`, and the server drains |
 //! | `close` | `close`, then the connection is closed |
 //! | `linger` | `linger`, then the connection is closed with a lingering close |
@@ -97,6 +98,7 @@ enum Request<'a> {
     Subscribe(usize),
     Publish { count: usize, len: usize },
     Farewell,
+    Block(Duration),
     Stop,
     Close(Flow),
 }
@@ -126,6 +128,7 @@ impl<'a> Request<'a> {
             ("subscribe", Some(bytes_max), None) => Self::Subscribe(bytes_max.parse().ok()?),
             ("publish", Some(count), Some(len)) => Self::Publish { count: count.parse().ok()?, len: len.parse().ok()? },
             ("stop", None, None) => Self::Stop,
+            ("block", Some(time), None) => Self::Block(Duration::from_millis(time.parse().ok()?)),
             ("fallbacks", None, None) => Self::Fallbacks,
             (id, None, None) if !id.is_empty() => Self::Id,
             (word, Some(len), None) if let Some(kind) = BodyKind::parse(word) => {
@@ -200,6 +203,10 @@ impl<const BATCH: usize, const STREAMS: bool> LineProtocol<BATCH, STREAMS> {
                 if self.subscribers.publish(count, len, promise).is_err() {
                     return Flow::Abort;
                 }
+            }
+            Some(Request::Block(time)) => {
+                thread::sleep(time);
+                whole_line(out);
             }
             Some(Request::Stop) => {
                 whole_line(out);

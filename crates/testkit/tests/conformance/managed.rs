@@ -1,0 +1,152 @@
+//! A service manager is told what a server does (sd_notify(3)), and hears of it while it lives.
+
+use std::{io::ErrorKind, os::unix::net::UnixDatagram, process::Command};
+
+use anyhow::{Context, ensure};
+use testkit::{ConnectionModel, HANG, Server, eventually};
+
+use crate::case::{Case, PLAIN, Setup, probe, socket_path};
+
+const ONE_THREAD: Setup = Setup { threads: &[1], ..PLAIN };
+
+/// The manager's end.
+struct Manager(UnixDatagram);
+
+impl Manager {
+    /// Makes a socket and names it to the server, which is to give a sign of life within `watchdog_us`.
+    fn of(case: &Case<'_>, command: &mut Command, watchdog_us: Option<u32>) -> anyhow::Result<Self> {
+        let path = socket_path(case).with_extension("notify");
+        let socket = UnixDatagram::bind(&path)?;
+        socket.set_read_timeout(Some(HANG))?;
+        command.env("NOTIFY_SOCKET", &path);
+        command.envs(watchdog_us.map(|time| ("WATCHDOG_USEC", time.to_string())));
+        Ok(Self(socket))
+    }
+
+    fn next(&self) -> anyhow::Result<String> {
+        let mut message = [0; 1 << 10];
+        let length = self.0.recv(&mut message).context("no message")?;
+        Ok(String::from_utf8(message[..length].to_vec())?)
+    }
+
+    fn expect(&self, beginning: &str) -> anyhow::Result<()> {
+        let message = self.next()?;
+        ensure!(message.starts_with(beginning), "{message:?} instead of {beginning}");
+        Ok(())
+    }
+
+    /// Reads all messages that there are, and returns their number.
+    fn take_all(&self) -> anyhow::Result<usize> {
+        self.0.set_nonblocking(true)?;
+        let mut count = 0;
+        let outcome = loop {
+            match self.0.recv(&mut [0; 1 << 10]) {
+                Ok(_) => count += 1,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break Ok(count),
+                Err(error) => break Err(error.into()),
+            }
+        };
+        self.0.set_nonblocking(false)?;
+        outcome
+    }
+}
+
+#[test]
+fn the_service_manager_is_told_of_every_state() {
+    ONE_THREAD.check(|case| {
+        let mut command = case.command();
+        let manager = Manager::of(case, &mut command, None)?;
+        let mut server = Server::start_command(command, 1)?;
+        manager.expect("READY=1\n")?;
+        server.process().hang_up()?;
+        manager.expect("RELOADING=1\nMONOTONIC_USEC=")?;
+        manager.expect("READY=1\nSTATUS=there is nothing to reload")?;
+        let successor = server.upgrade(server.process())?;
+        manager.expect("RELOADING=1\nMONOTONIC_USEC=")?;
+        manager.expect(&format!("READY=1\nMAINPID={}", successor.process().id()))?;
+        // It stops, and the service does not.
+        ensure!(server.wait_for_exit()?.success(), "{}", server.stderr());
+        ensure!(manager.take_all()? == 0, "the old process has said more");
+        successor.process().terminate()?;
+        manager.expect("STOPPING=1")?;
+        server.wait_for_successors()
+    });
+}
+
+/// What the hook at the end of a reload says is its status.
+#[test]
+fn a_reload_is_over_when_its_hooks_are_and_a_failure_is_the_status() {
+    ONE_THREAD.check(|case| {
+        let signals = socket_path(case).with_extension("signals");
+        let mut command = case.command();
+        command.arg("--signal-file").arg(&signals);
+        let manager = Manager::of(case, &mut command, None)?;
+        let mut server = Server::start_command(command, 1)?;
+        manager.expect("READY=1\n")?;
+        server.process().hang_up()?;
+        manager.expect("RELOADING=1\n")?;
+        manager.expect("READY=1\nSTATUS=cannot reload, and goes on as it was: cannot open ")?;
+        std::fs::write(&signals, "")?;
+        server.process().hang_up()?;
+        manager.expect("RELOADING=1\n")?;
+        manager.expect("READY=1\nSTATUS=")?;
+        ensure!(std::fs::read_to_string(&signals)? == "reload\n", "it says so too early");
+        ensure!(server.stop()?.success(), "{}", server.stderr());
+        manager.expect("STOPPING=1")
+    });
+}
+
+#[test]
+fn the_watchdog_hears_of_a_server_that_turns_whatever_it_does() {
+    let setup = Setup { threads: &[1, 2], ..PLAIN };
+    setup.check(|case| {
+        let mut command = case.command();
+        let manager = Manager::of(case, &mut command, Some(200_000))?;
+        let mut server = Server::start_command(command, 1)?;
+        manager.expect("READY=1\n")?;
+        let mut client = server.connect()?;
+        // A reply that takes long holds no loop.
+        client.send(b"late 300000\n")?;
+        for _ in 0..3 {
+            manager.expect("WATCHDOG=1")?;
+            probe(&server)?;
+        }
+        drop(client);
+        ensure!(server.stop()?.success(), "{}", server.stderr());
+        Ok(())
+    });
+}
+
+/// The manager would end it then, and start it anew.
+#[test]
+fn the_watchdog_hears_nothing_while_a_loop_is_stuck() {
+    let runs_protocol = |driver: testkit::DriverKind| {
+        let descriptor = driver.descriptor();
+        matches!(descriptor.connection, ConnectionModel::Loop | ConnectionModel::Task)
+            && descriptor.default_workers == testkit::DefaultWorkers::None
+    };
+    let setup = Setup { drivers: runs_protocol, threads: &[1, 2], ..PLAIN };
+    setup.check(|case| {
+        // Other threads of such a runtime go on.
+        if case.driver.descriptor().connection == ConnectionModel::Task
+            && !case.driver.descriptor().listener_per_thread
+            && case.threads > 1
+        {
+            return Ok(());
+        }
+        let mut command = case.command();
+        let manager = Manager::of(case, &mut command, Some(100_000))?;
+        let server = Server::start_command(command, 1)?;
+        manager.expect("READY=1\n")?;
+        manager.expect("WATCHDOG=1")?;
+        let mut client = server.connect()?;
+        client.send(b"block 3600000\n")?;
+        let complaints = || server.stderr().matches("watchdog: loops that have not turned").count();
+        eventually("nothing is heard for a while", || {
+            manager.take_all()?;
+            let before = complaints();
+            eventually("it says what is wrong", || Ok(complaints() >= before + 3))?;
+            Ok(manager.take_all()? == 0)
+        })
+    });
+}
