@@ -230,7 +230,8 @@ fn a_connection_loads_its_script_before_it_calls_it() {
     let accepted = done(loaded.len(), Replies::ONE, Ok(())).progress;
     assert_eq!(client.decode_greeting(&mut conn, &loaded).progress, accepted);
     let other = done(0, Replies::ONE, Err(ErrorClass::Protocol)).progress;
-    assert_eq!(client.decode_greeting(&mut client.open(), b"$1\r\nx\r\n").progress, other);
+    let mut refused = client.open();
+    assert_eq!(client.decode_greeting(&mut refused, b"$1\r\nx\r\n").progress, other);
     let (span, mut call, mut key) = (client.next(&mut conn, 1), Vec::new(), Vec::new());
     client.encode(span, &mut call);
     script.space.key(script.requested(span.start).1, &mut key);
