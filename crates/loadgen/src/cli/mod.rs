@@ -11,6 +11,8 @@ mod mq;
 mod null;
 mod output;
 mod progress;
+mod rate_file;
+mod replay;
 mod report;
 mod request_log;
 mod series;
@@ -29,6 +31,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Exit status if requests failed, or connections were never opened.
 const EXIT_FAILED_REQUESTS: u8 = 3;
+/// Exit status if a condition of `--fail-if` holds.
+const EXIT_THRESHOLD: u8 = 4;
 /// Exit status of bad usage: the same as clap's.
 const EXIT_USAGE: u8 = 2;
 /// Exit status if SIGINT or SIGTERM ended the run before its time: 128 + SIGINT, as in shells.
@@ -55,6 +59,8 @@ enum Command {
     /// A client of `loadgen mq --spawn process`
     #[command(name = loadgen::mq::CLIENT_COMMAND, hide = true)]
     MqClient,
+    /// Replay an access log or an HTTP archive against an HTTP/1.1 server
+    Replay(Box<replay::ReplayArgs>),
     /// Show, merge or compare stored results
     Report(report::ReportArgs),
     /// Run a null server: a bare epoll loop that gives every request one fixed reply, or for message queues a bare thread
@@ -63,7 +69,7 @@ enum Command {
 }
 
 const EXIT_HELP: &str = "Exit status: 0 every request succeeded and was verified; 3 some failed (counted by class on \
-standard error); 130 interrupted (by SIGINT or SIGTERM): the result is of what was measured until then; 2 bad usage; 1 anything \
+standard error); 4 a condition of --fail-if holds; 130 interrupted (by SIGINT or SIGTERM): the result is of what was measured until then; 2 bad usage; 1 anything \
 else.";
 
 /// End of a command without an error.
@@ -71,6 +77,8 @@ enum ExitOutcome {
     Success,
     /// The failures have been counted on standard error.
     FailedRequests,
+    /// The conditions of `--fail-if` that hold have been named on standard error.
+    ThresholdExceeded,
     /// The result of what was measured until then has been printed.
     Interrupted,
 }
@@ -114,6 +122,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Kv(args) => kv::run(&args),
         Command::File(args) => file::run(&args),
         Command::Mq(args) => mq::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::MqClient => loadgen::mq::run_client_process().map(|()| ExitOutcome::Success).map_err(Failure::from),
         Command::Report(args) => report::run(&args),
         Command::Null(args) => null::run(&args),
@@ -121,6 +130,7 @@ pub(crate) fn main() -> ExitCode {
     match outcome {
         Ok(ExitOutcome::Success) => ExitCode::SUCCESS,
         Ok(ExitOutcome::FailedRequests) => ExitCode::from(EXIT_FAILED_REQUESTS),
+        Ok(ExitOutcome::ThresholdExceeded) => ExitCode::from(EXIT_THRESHOLD),
         Ok(ExitOutcome::Interrupted) => ExitCode::from(EXIT_INTERRUPTED),
         Err(Failure::Usage(what)) => {
             eprint_line(&format!("error: {what}"));

@@ -142,7 +142,12 @@ fn conditions(result: &RunResult) -> String {
     let setting = |name: &str| result.config.get(name).filter(|value| !value.is_null()).map(setting_text);
     let mut parts: Vec<_> = ["protocol", "workload"].into_iter().filter_map(setting).collect();
     parts.extend(setting("http2").map(|_| "HTTP/2".to_owned()));
+    let phases = result.config.get("rate_phases").and_then(|phases| phases.as_array());
     match (setting("rate"), setting("arrivals")) {
+        (Some(_), arrivals) if phases.is_some_and(|phases| !phases.is_empty()) => {
+            let phases: Vec<_> = phases.into_iter().flatten().map(setting_text).collect();
+            parts.push(format!("open loop, {}, {}", phases.join(", then "), arrivals.unwrap_or_default()));
+        }
         (Some(rate), arrivals) => parts.push(format!("open loop, {rate} requests/s, {}", arrivals.unwrap_or_default())),
         (None, Some(arrivals)) => {
             let rates = plural(result.steps.len() as u64, "rate");
