@@ -110,6 +110,7 @@ pub fn summarize<P>(run: RunDescription, measured: &Measured<P>, server: Option<
         first_byte_histogram: (!tally.first_byte.is_empty()).then(|| encode(&tally.first_byte)),
         handshake_histogram: (!tally.handshake.is_empty()).then(|| encode(&tally.handshake)),
         bodies: measured.bodies.clone(),
+        agents: Vec::new(),
         timeline: measured.timeline.as_ref().map(|timeline| rows(timeline, is_open)),
         capacity: None,
         steps: Vec::new(),

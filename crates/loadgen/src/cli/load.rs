@@ -13,6 +13,7 @@ use sys::affinity::Cpus;
 
 use super::{
     Failure,
+    agent::AgentOptions,
     output::OutputArgs,
     rate_file,
     values::{Sweep, count, duration, number, positive, positive_duration, rate, settings, value_name},
@@ -73,6 +74,8 @@ pub(super) struct LoadArgs {
     /// Also report intervals of 100 ms: in the JSON result, and with --out in timeline.hlog
     #[arg(long)]
     timeline: bool,
+    #[command(flatten)]
+    pub(super) agents: AgentOptions,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     /// Report CPU time and memory of this process

@@ -1,5 +1,6 @@
 //! The commands, and the exit status of each outcome.
 
+mod agent;
 mod ceiling;
 mod distribution;
 mod failures;
@@ -24,11 +25,15 @@ mod usage_error;
 mod values;
 mod verify;
 
-use std::{fmt::Display, io::Write as _, process::ExitCode};
+use std::{ffi::OsString, fmt::Display, io::Write as _, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use self::load::LoadArgs;
+
+/// Exit status of everything that has none of its own.
+const EXIT_FAILURE: u8 = 1;
 /// Exit status if requests failed, or connections were never opened.
 const EXIT_FAILED_REQUESTS: u8 = 3;
 /// Exit status if a condition of `--fail-if` holds.
@@ -56,6 +61,8 @@ enum Command {
     File(Box<file::FileArgs>),
     /// Drive a server of files by POSIX message queue and FIFO
     Mq(Box<mq::MqArgs>),
+    /// Make a load for the coordinator of `loadgen … --agent`, which speaks over standard input and output
+    Agent(agent::AgentArgs),
     /// A client of `loadgen mq --spawn process`
     #[command(name = loadgen::mq::CLIENT_COMMAND, hide = true)]
     MqClient,
@@ -104,9 +111,38 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
+impl Command {
+    /// Returns the load that the command makes, if it makes one that can be divided.
+    fn load(&self) -> Option<&LoadArgs> {
+        match self {
+            Self::Http(args) => Some(&args.load.common),
+            Self::Kv(args) => Some(&args.load.common),
+            Self::File(args) => Some(&args.load.common),
+            Self::Mq(args) => Some(&args.load),
+            Self::Replay(args) => Some(&args.load.common),
+            Self::MqClient | Self::Agent(_) | Self::Report(_) | Self::Null(_) => None,
+        }
+    }
+
+    fn run(self) -> Result<ExitOutcome, Failure> {
+        match self {
+            Self::Http(args) => http::run(&args),
+            Self::Kv(args) => kv::run(&args),
+            Self::File(args) => file::run(&args),
+            Self::Mq(args) => mq::run(&args),
+            Self::Replay(args) => replay::run(&args),
+            Self::MqClient => loadgen::mq::run_client_process().map(|()| ExitOutcome::Success).map_err(Failure::from),
+            Self::Report(args) => report::run(&args),
+            Self::Null(args) => null::run(&args),
+            Self::Agent(_) => Err(Failure::usage("an agent has no agents")),
+        }
+    }
+}
+
 pub(crate) fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let words: Vec<_> = std::env::args_os().collect();
+    let parsed = match parse(&words) {
+        Ok(parsed) => parsed,
         Err(mut error) => match usage_error::rephrase(&mut error) {
             Some(problem) => {
                 eprint_line(&format!("error: {problem}"));
@@ -117,33 +153,61 @@ pub(crate) fn main() -> ExitCode {
         },
     };
     raise_descriptor_limit();
-    let outcome = match cli.command {
-        Command::Http(args) => http::run(&args),
-        Command::Kv(args) => kv::run(&args),
-        Command::File(args) => file::run(&args),
-        Command::Mq(args) => mq::run(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::MqClient => loadgen::mq::run_client_process().map(|()| ExitOutcome::Success).map_err(Failure::from),
-        Command::Report(args) => report::run(&args),
-        Command::Null(args) => null::run(&args),
-    };
+    if let Command::Agent(_) = parsed.cli.command {
+        return agent::serve(|words| {
+            let outcome = match parse(&words) {
+                Ok(parsed) => parsed.cli.command.run(),
+                Err(error) => Err(Failure::usage(error)),
+            };
+            end(outcome)
+        });
+    }
+    let (status, error) = end(parsed.run());
+    if let Some(error) = error {
+        eprint_line(&format!("error: {error}"));
+    }
+    ExitCode::from(status)
+}
+
+/// A command line, and what it was parsed from.
+struct Parsed {
+    cli: Cli,
+    definition: clap::Command,
+    matches: ArgMatches,
+}
+
+fn parse(words: &[OsString]) -> Result<Parsed, clap::Error> {
+    let mut definition = Cli::command();
+    let matches = definition.try_get_matches_from_mut(words)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))?;
+    Ok(Parsed { cli, definition, matches })
+}
+
+impl Parsed {
+    /// Carries the command out, here or by agents.
+    fn run(self) -> Result<ExitOutcome, Failure> {
+        let Self { cli, definition, matches } = self;
+        let divided = cli.command.load().filter(|load| !load.agents.agents.is_empty());
+        match (divided, matches.subcommand()) {
+            (Some(load), Some((name, matches))) => match definition.find_subcommand(name) {
+                Some(command) => agent::coordinate(load, command, matches),
+                None => cli.command.run(),
+            },
+            _ => cli.command.run(),
+        }
+    }
+}
+
+/// Returns the exit status of an outcome, and what is to be said about it.
+fn end(outcome: Result<ExitOutcome, Failure>) -> (u8, Option<String>) {
     match outcome {
-        Ok(ExitOutcome::Success) => ExitCode::SUCCESS,
-        Ok(ExitOutcome::FailedRequests) => ExitCode::from(EXIT_FAILED_REQUESTS),
-        Ok(ExitOutcome::ThresholdExceeded) => ExitCode::from(EXIT_THRESHOLD),
-        Ok(ExitOutcome::Interrupted) => ExitCode::from(EXIT_INTERRUPTED),
-        Err(Failure::Usage(what)) => {
-            eprint_line(&format!("error: {what}"));
-            ExitCode::from(EXIT_USAGE)
-        }
-        Err(Failure::Interrupted(error)) => {
-            eprint_line(&format!("error: {error:#}"));
-            ExitCode::from(EXIT_INTERRUPTED)
-        }
-        Err(Failure::Other(error)) => {
-            eprint_line(&format!("error: {error:#}"));
-            ExitCode::FAILURE
-        }
+        Ok(ExitOutcome::Success) => (0, None),
+        Ok(ExitOutcome::FailedRequests) => (EXIT_FAILED_REQUESTS, None),
+        Ok(ExitOutcome::ThresholdExceeded) => (EXIT_THRESHOLD, None),
+        Ok(ExitOutcome::Interrupted) => (EXIT_INTERRUPTED, None),
+        Err(Failure::Usage(what)) => (EXIT_USAGE, Some(what)),
+        Err(Failure::Interrupted(error)) => (EXIT_INTERRUPTED, Some(format!("{error:#}"))),
+        Err(Failure::Other(error)) => (EXIT_FAILURE, Some(format!("{error:#}"))),
     }
 }
 

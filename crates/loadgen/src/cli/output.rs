@@ -16,7 +16,7 @@ use loadgen::{
 };
 
 use super::{
-    ExitOutcome, Failure, eprint_line, failures, print, progress::ProgressMode, request_log::RequestLogArgs,
+    ExitOutcome, Failure, agent, eprint_line, failures, print, progress::ProgressMode, request_log::RequestLogArgs,
 };
 
 #[derive(Args, Debug)]
@@ -133,6 +133,10 @@ impl OutputArgs {
                 Failure::Other(nothing("no request ended in time"))
             });
         }
+        if agent::link().is_some() {
+            agent::Link::send_result(result);
+            return Ok(if measured.was_interrupted { ExitOutcome::Interrupted } else { ExitOutcome::Success });
+        }
         self.print(result)?;
         if measured.was_interrupted {
             eprint_line("interrupted: this is what was measured until then");
@@ -145,6 +149,20 @@ impl OutputArgs {
         }
         let outcome = report_failures(result);
         let outcome = if measured.was_interrupted { ExitOutcome::Interrupted } else { outcome };
+        Ok(self.fail_if.outcome(result, outcome))
+    }
+
+    /// Stores and prints the merged result of several generators, and says on standard error how they ended.
+    pub(super) fn report_merged(&self, result: &RunResult) -> Result<ExitOutcome, Failure> {
+        if let Some(directory) = &self.out {
+            store(directory, result, None)?;
+        }
+        self.print(result)?;
+        let outcome = report_failures(result);
+        if result.origin.interrupted {
+            eprint_line("interrupted: this is what was measured until then");
+        }
+        let outcome = if result.origin.interrupted { ExitOutcome::Interrupted } else { outcome };
         Ok(self.fail_if.outcome(result, outcome))
     }
 

@@ -136,6 +136,7 @@ pub fn merge(parts: &[NamedResult], order: Order) -> Result<Merged, MergeError> 
         first_byte_histogram: first_byte.as_ref().map(encode),
         handshake_histogram: handshake.as_ref().map(encode),
         bodies: BodySeen::distinct(results().flat_map(|result| result.bodies.clone())),
+        agents: Vec::new(),
         timeline: None,
         capacity: None,
         steps: steps(parts, order)?,

@@ -2,6 +2,7 @@
 //!
 //! The servers may sleep. Assertions about time are about the time that *they* took, never about our own speed.
 
+mod agents;
 mod command_line;
 mod coordinated_omission;
 mod engines;
