@@ -23,6 +23,7 @@ pub mod kv;
 pub mod merge;
 pub mod mq;
 pub mod null;
+pub mod otlp;
 pub mod output;
 pub mod protocol;
 pub mod recording;

@@ -184,7 +184,7 @@ impl Figure {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
         };
         let found = self.path.iter().fold(Some(result), step).and_then(|value| value.as_f64());
-        found.or(self.is_count_by_name.then_some(0.0))
+        found.or_else(|| self.is_count_by_name.then_some(0.0))
     }
 }
 

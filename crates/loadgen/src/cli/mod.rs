@@ -10,6 +10,7 @@ mod kv;
 mod load;
 mod mq;
 mod null;
+mod otlp;
 mod output;
 mod progress;
 mod rate_file;

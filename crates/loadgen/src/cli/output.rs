@@ -16,7 +16,8 @@ use loadgen::{
 };
 
 use super::{
-    ExitOutcome, Failure, agent, eprint_line, failures, print, progress::ProgressMode, request_log::RequestLogArgs,
+    ExitOutcome, Failure, agent, eprint_line, failures, otlp::Collector, print, progress::ProgressMode,
+    request_log::RequestLogArgs,
 };
 
 #[derive(Args, Debug)]
@@ -31,6 +32,9 @@ pub(super) struct OutputArgs {
     /// into this directory, which must not hold another result
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Send the metrics of the result to a collector of OpenTelemetry: OTLP over HTTP, in JSON; without a path to /v1/metrics
+    #[arg(long, value_name = "URL")]
+    otlp: Option<Collector>,
     #[command(flatten)]
     request_log: RequestLogArgs,
     #[command(flatten)]
@@ -148,6 +152,7 @@ impl OutputArgs {
             eprint_line(warning);
         }
         let outcome = report_failures(result);
+        self.export(result)?;
         let outcome = if measured.was_interrupted { ExitOutcome::Interrupted } else { outcome };
         Ok(self.fail_if.outcome(result, outcome))
     }
@@ -159,6 +164,7 @@ impl OutputArgs {
         }
         self.print(result)?;
         let outcome = report_failures(result);
+        self.export(result)?;
         if result.origin.interrupted {
             eprint_line("interrupted: this is what was measured until then");
         }
@@ -169,6 +175,11 @@ impl OutputArgs {
     /// Prints the result of a server that cannot be connected to, for programs only: people have the line on standard error.
     pub(super) fn report_unreachable(&self, result: &RunResult) -> anyhow::Result<()> {
         if self.format == OutputFormat::Text { Ok(()) } else { self.print(result) }
+    }
+
+    /// Sends the result where metrics are collected. That it was not delivered is an error behind the printed result.
+    fn export(&self, result: &RunResult) -> anyhow::Result<()> {
+        self.otlp.as_ref().map_or(Ok(()), |collector| collector.send(result))
     }
 
     fn print(&self, result: &RunResult) -> anyhow::Result<()> {

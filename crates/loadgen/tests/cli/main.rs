@@ -20,6 +20,7 @@ mod mq;
 mod mq_faults;
 mod mq_fifo_directory;
 mod null_server;
+mod otlp;
 mod progress;
 mod ramp;
 mod rate_file;

@@ -5,7 +5,7 @@ use clap::{ArgMatches, Command, parser::ValueSource};
 use super::super::Failure;
 
 /// Options of the coordinator alone.
-const OWN: &[&str] = &["agents", "agent_program", "format", "progress", "out", "fail_if"];
+const OWN: &[&str] = &["agents", "agent_program", "format", "progress", "out", "otlp", "fail_if"];
 /// Options that one machine's generator has, and several have not.
 const SINGLE: &[(&str, &str)] = &[
     ("server_pid", "--server-pid is a process of the generator's machine, and agents run elsewhere"),
