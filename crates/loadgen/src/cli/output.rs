@@ -67,7 +67,7 @@ impl FailIfArgs {
         !violations.is_empty()
     }
 
-    /// The conditions on ratios, or the others.
+    /// Returns the conditions on ratios, or the others.
     pub(super) fn of_ratios(&self, is_ratio: bool) -> Self {
         Self { fail_if: self.fail_if.iter().filter(|condition| condition.is_ratio() == is_ratio).cloned().collect() }
     }

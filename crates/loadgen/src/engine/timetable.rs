@@ -88,7 +88,7 @@ impl RateProfile {
     }
 }
 
-/// As a line of a file has it: `10s 1000`.
+/// A phase as a line of a file has it: `10s 1000`.
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.seconds;

@@ -191,7 +191,7 @@ fn is_bodiless(method: &str) -> bool {
     ["GET", "OPTIONS", "DELETE"].contains(&method)
 }
 
-/// Length of a recording with these times.
+/// Returns the length of a recording with these times.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
 pub fn seconds(times: &[Nanos]) -> f64 {

@@ -69,6 +69,7 @@ struct Agent {
     name: String,
     process: AgentProcess,
     host: Option<String>,
+    has_greeted: bool,
     clock: Option<Offset>,
     /// Time at which a ping left that has not been answered.
     ping_sent: Option<u64>,
@@ -105,6 +106,7 @@ impl<'a> Coordinator<'a> {
                 name: name.clone(),
                 process,
                 host: None,
+                has_greeted: false,
                 clock: None,
                 ping_sent: None,
                 is_ready: false,
@@ -138,7 +140,7 @@ impl<'a> Coordinator<'a> {
         let agent = &mut self.agents[number];
         match message {
             FromAgent::Hello { protocol, version, host } => {
-                agent.host = host;
+                (agent.host, agent.has_greeted) = (host, true);
                 if (protocol, version.as_str()) != (PROTOCOL, VERSION) {
                     agent.failure = Some(format!(
                         "it is loadgen {version} (messages {protocol}), and this is {VERSION} (messages {PROTOCOL})"
@@ -214,7 +216,7 @@ impl<'a> Coordinator<'a> {
         for agent in &mut self.agents {
             agent.process.tell(&ToAgent::Hello { protocol: PROTOCOL, version: VERSION.to_owned() });
         }
-        self.await_all("a greeting", Some(ANSWER_MAX), |agent| agent.host.is_some() && agent.failure.is_none())
+        self.await_all("a greeting", Some(ANSWER_MAX), |agent| agent.has_greeted && agent.failure.is_none())
     }
 
     /// Compares the clocks with one agent after the other, so that no message waits for another.
