@@ -80,7 +80,7 @@ impl FailIfArgs {
             ExitOutcome::Interrupted => outcome,
             _ if self.report(result, None, "") => ExitOutcome::ThresholdExceeded,
             ExitOutcome::FailedRequests if limits_failures => ExitOutcome::Success,
-            other => other,
+            ExitOutcome::Success | ExitOutcome::FailedRequests | ExitOutcome::ThresholdExceeded => outcome,
         }
     }
 }

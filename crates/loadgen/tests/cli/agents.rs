@@ -181,6 +181,7 @@ fn ctrl_c_ends_all_agents_with_their_results() {
 }
 
 /// Says why a test is left out, or fails where nothing may be missing.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn skip(why: &str) {
     assert!(
         std::env::var_os("QUINTET_PEERS").is_none_or(|value| value != "required"),

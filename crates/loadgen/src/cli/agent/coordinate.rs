@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use clap::{ArgMatches, Command};
 use loadgen::{
-    merge::{self, Merged, Order},
+    merge::{self, Merged},
     result::{AgentShare, NamedResult, RunResult},
     units,
 };
@@ -292,7 +292,7 @@ impl<'a> Coordinator<'a> {
             });
         }
         let cannot = |error: merge::MergeError| Failure::Other(anyhow!("the agents' results do not add up: {error}"));
-        let Merged { mut result, notes } = merge::merge(&parts, Order::Concurrent).map_err(cannot)?;
+        let Merged { mut result, notes } = merge::merge_agents(&parts).map_err(cannot)?;
         notes.iter().for_each(|note| eprint_line(&format!("note: {note}")));
         result.agents = self.agents.iter().map(|agent| agent.share(&parts, result.ok)).collect();
         let outcome = args.output.report_merged(&result)?;

@@ -129,7 +129,7 @@ pub(in super::super) fn serve(run: impl FnOnce(Vec<OsString>) -> (u8, Option<Str
             match message {
                 ToAgent::Start { at } => link.set(Begin::At(at)),
                 ToAgent::Stop => stop(link),
-                other => answer(&other),
+                message @ (ToAgent::Hello { .. } | ToAgent::Ping | ToAgent::Run { .. }) => answer(&message),
             }
         }
         // The coordinator has gone.
