@@ -8,7 +8,7 @@ use std::{os::unix::net::UnixStream, sync::atomic::AtomicBool, time::Duration};
 use sys::listen::Address;
 
 use crate::{
-    engine::{self, Endpoint, EndpointError, EngineError, Limit, Load, Pacing},
+    engine::{self, Endpoint, EndpointError, EngineError, Lifetime, Limit, Load, Pacing},
     null::{NullServer, Responder},
     protocol::ClientProtocol,
 };
@@ -49,6 +49,8 @@ where
         connections,
         threads: load.threads.min(connections),
         pacing: Pacing::Closed,
+        timetable: None,
+        lifetime: Lifetime::default(),
         limit: Limit::Duration(WINDOW),
         requestor: None,
         ramp: Duration::ZERO,

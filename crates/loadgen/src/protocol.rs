@@ -34,6 +34,9 @@ pub trait ClientProtocol: Send {
     /// Chooses what `conn` sends next: at least one request, and at most `most`.
     fn next(&mut self, conn: &mut Self::Conn, most: u64) -> Self::Request;
 
+    /// Leaves out a request that was to be sent next, and has failed before it could be.
+    fn skip(&mut self) {}
+
     /// Appends the bytes of a request. Called again for a request that has to be sent a second time.
     fn encode(&self, request: Self::Request, out: &mut Vec<u8>);
 

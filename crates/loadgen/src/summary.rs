@@ -110,6 +110,7 @@ pub fn summarize<P>(run: RunDescription, measured: &Measured<P>, server: Option<
         first_byte_histogram: (!tally.first_byte.is_empty()).then(|| encode(&tally.first_byte)),
         handshake_histogram: (!tally.handshake.is_empty()).then(|| encode(&tally.handshake)),
         bodies: measured.bodies.clone(),
+        agents: Vec::new(),
         timeline: measured.timeline.as_ref().map(|timeline| rows(timeline, is_open)),
         capacity: None,
         steps: Vec::new(),
@@ -125,14 +126,20 @@ pub fn unreachable(run: RunDescription, class: ErrorClass) -> RunResult {
     summarize(run, &measured, None)
 }
 
+/// Returns the name of this machine.
+#[must_use]
+pub fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned())
+}
+
 fn origin<P>(measured: &Measured<P>) -> Origin {
     let since = Duration::from_nanos(clock::now().saturating_sub(measured.opened));
     let started = SystemTime::now().checked_sub(since);
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     Origin {
         started_utc: started.map(|started| humantime::format_rfc3339_millis(started).to_string()),
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        host: host.map(|host| host.trim().to_owned()),
+        host: host_name(),
         interrupted: measured.was_interrupted,
     }
 }
@@ -308,7 +315,7 @@ mod tests {
     }
 
     fn load() -> Load {
-        use crate::engine::{EngineKind, Reuse, Timeouts};
+        use crate::engine::{EngineKind, Lifetime, Reuse, Timeouts};
         let timeouts = Timeouts { connect: Duration::ZERO, first_byte: None, total: Duration::ZERO };
         Load {
             connections: 1,
@@ -317,6 +324,8 @@ mod tests {
             pipeline: 1,
             batch: 1,
             reuse: Reuse::Keep,
+            lifetime: Lifetime::default(),
+            timetable: None,
             pacing: Pacing::Closed,
             limit: Limit::Requests(1),
             requestor: None,

@@ -53,13 +53,13 @@ With --protocol original every request has a connection of its own, and its late
 --requestors, --reps, --sleep-avg and --sleep-stddev make the load of the original client, with its defaults for those
 that are not given: each requestor sends --reps requests and sleeps after each for a normally distributed time.
 
-Exit status: 0 every request succeeded and was verified; 3 some failed; 130 interrupted; 2 bad usage; 1 anything else.";
+Exit status: 0 every request succeeded and was verified; 3 some failed; 4 --fail-if; 130 interrupted; 2 bad usage; 1 anything else.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, override_usage = "loadgen file [OPTIONS] TARGET CONTENT")]
 #[command(group = ArgGroup::new("documents").required(true).args(["content", "content_option"]))]
 #[command(group = ArgGroup::new("requestor_options").multiple(true).args(["requestors", "reps", "sleep_avg", "sleep_stddev"])
-    .conflicts_with_all(["connections", "duration", "requests", "warmup", "max_warmup", "ramp", "rate", "rate_sweep", "pipeline"]))]
+    .conflicts_with_all(["connections", "duration", "requests", "warmup", "max_warmup", "ramp", "rate", "rate_file", "rate_sweep", "pipeline"]))]
 pub(super) struct FileArgs {
     /// HOST:PORT or unix:/SOCKET
     #[arg(value_name = "TARGET")]
@@ -71,7 +71,7 @@ pub(super) struct FileArgs {
     #[arg(long = "content", value_name = "DIR")]
     content_option: Option<PathBuf>,
     #[command(flatten)]
-    load: SocketLoadArgs,
+    pub(super) load: SocketLoadArgs,
     /// Protocol of the server
     #[arg(long, value_enum, default_value = "original")]
     protocol: ProtocolArg,
@@ -117,7 +117,8 @@ pub(super) fn run(args: &FileArgs) -> Result<ExitOutcome, Failure> {
         return Err(Failure::usage("--pipeline needs --protocol framed: the original has one request per connection"));
     }
     let describe = |load: &Load| description(args, args.load.config(load), load);
-    let run = SocketRun::prepare(&args.load, endpoint, load(args), describe)?;
+    let load = args.load.common.with_rate_file(load(args))?;
+    let run = SocketRun::prepare(&args.load, endpoint, load, describe)?;
     let plan = plan(args, catalogue(args)?, &args.id_dist.distribution, args.miss_ratio, run.load.seed)?;
     let plan = Arc::new(plan);
     match args.protocol {

@@ -32,7 +32,7 @@ use super::{
 /// As many as a server can allow that keeps them in 16 bits.
 const STREAMS_MAX: usize = 65_535;
 /// Length of the body with which the null server of a self-check answers.
-const SELF_CHECK_BODY_BYTES: usize = 128;
+pub(super) const SELF_CHECK_BODY_BYTES: usize = 128;
 
 const EXAMPLES: &str = "Examples:
   loadgen http -c 64 -d 5s http://127.0.0.1:8080/index.html
@@ -40,6 +40,7 @@ const EXAMPLES: &str = "Examples:
   loadgen http -c 64 --paths paths.txt -H 'Accept-Encoding: br;q=1, gzip;q=0.8' http://127.0.0.1:8080/
   loadgen http -R 20000 --arrivals poisson -d 30s --server-pid 4711 http://127.0.0.1:8080/
   loadgen http -R 5000,10000,20000 -d 10s http://127.0.0.1:8080/
+  loadgen http --rate-file day.txt --fail-if 'p99>5ms' --fail-if 'failed>0.1%' http://127.0.0.1:8080/
   loadgen http --rate-sweep 10%..100% -d 5s --out results/curve http://127.0.0.1:8080/
   loadgen http -c 1000 --ramp 5s --timeline --format json -d 30s http://127.0.0.1:8080/
   loadgen http --tls-ca ca.pem -c 64 -d 5s https://localhost:8443/
@@ -52,7 +53,7 @@ const EXAMPLES: &str = "Examples:
   loadgen http --verify sample=1/1000 -c 64 -d 5s http://127.0.0.1:8080/large.bin
   loadgen http --format json --out results/run-1 -d 10s unix:/run/server.sock:/index.html
 
-Exit status: 0 every request succeeded and was verified; 3 some failed; 130 interrupted; 2 bad usage; 1 anything else.";
+Exit status: 0 every request succeeded and was verified; 3 some failed; 4 --fail-if; 130 interrupted; 2 bad usage; 1 anything else.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -68,7 +69,7 @@ pub(super) struct HttpArgs {
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
     #[command(flatten)]
-    load: SocketLoadArgs,
+    pub(super) load: SocketLoadArgs,
     #[command(flatten)]
     tls: TlsArgs,
     /// Speak HTTP/2: by prior knowledge on http://, by ALPN on https://
@@ -115,6 +116,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitOutcome, Failure> {
     })?;
     let body = request_body(args)?;
     let load = Load { tls: args.tls.for_targets(&targets, args.http2)?, ..load(args)? };
+    let load = args.load.common.with_rate_file(load)?;
     let messages = Messages::new(args, &targets, body.as_deref())?;
     let interrupt = interrupt_flag()?;
     let describe = |load: &Load| description(args, body.as_deref(), load);
@@ -138,7 +140,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitOutcome, Failure> {
 }
 
 /// Makes the client that asks the null server of a self-check.
-fn self_check_client(thread: usize) -> HttpClient {
+pub(super) fn self_check_client(thread: usize) -> HttpClient {
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
     HttpClient::new(&[RequestSpec { request, expectation: Expectation::Nothing }], HttpVerify::Content, thread)
 }
@@ -199,7 +201,7 @@ fn headers(args: &HttpArgs) -> Vec<String> {
 
 /// Takes note of the bodies, and compares those of the threads. Each thread checks its replies against its own, and these must be
 /// the same.
-fn compare_bodies<P: SeesBodies>(measured: &mut Measured<P>) {
+pub(super) fn compare_bodies<P: SeesBodies>(measured: &mut Measured<P>) {
     measured.bodies = BodySeen::distinct(measured.protocols.iter().flat_map(P::bodies));
     let Some((first, others)) = measured.protocols.split_first() else { return };
     for _ in 0..others.iter().map(|other| first.disagreements(other)).sum() {

@@ -1,11 +1,11 @@
 //! Options of the load that all commands have: its size, its limits and the server's process.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
 use loadgen::{
-    engine::{Arrivals, EngineKind, Limit, Load, Pacing, Reuse, Timeouts},
+    engine::{Arrivals, EngineKind, Lifetime, Limit, Load, Pacing, Reuse, Timeouts, Timetable},
     usage::ServerProbe,
 };
 use serde_json::{Value, json};
@@ -13,7 +13,9 @@ use sys::affinity::Cpus;
 
 use super::{
     Failure,
+    agent::AgentOptions,
     output::OutputArgs,
+    rate_file,
     values::{Sweep, count, duration, number, positive, positive_duration, rate, settings, value_name},
 };
 
@@ -22,8 +24,16 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 const DEFAULT_WARMUP: Duration = Duration::from_secs(1);
 const TIMELINE_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Returns the phases of a rate that changes.
+fn rate_phases(load: &Load) -> Option<Vec<String>> {
+    match load.timetable.as_deref() {
+        Some(Timetable::Profile(profile)) => Some(profile.phases().iter().map(ToString::to_string).collect()),
+        Some(Timetable::Recorded(_)) | None => None,
+    }
+}
+
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("open_loop").args(["rate", "rate_sweep"]))]
+#[command(group = ArgGroup::new("open_loop").args(["rate", "rate_file", "rate_sweep"]))]
 pub(super) struct LoadArgs {
     /// Connections, all kept open
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = count::<CONNECTIONS_MAX>)]
@@ -44,6 +54,10 @@ pub(super) struct LoadArgs {
     /// scheduled time; several rates (1000,2000,5000) are run one after the other
     #[arg(short = 'R', long, value_name = "RATE", value_parser = rate, value_delimiter = ',')]
     pub(super) rate: Vec<f64>,
+    /// Open loop at a rate that changes by this file, a phase on each line: `10s 1000`, `30s 1000..5000`, `60s sine 1000..3000 20s`
+    /// (with its period); the run is as long as all of them
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "requests"])]
+    rate_file: Option<PathBuf>,
     /// Open loop at shares of what the server can do, which is measured first in a closed loop: 10%..100%, in steps of
     /// 10 % or as in 50%..90%/5%; ends when the server cannot keep up
     #[arg(long, value_name = "SHARES")]
@@ -60,6 +74,8 @@ pub(super) struct LoadArgs {
     /// Also report intervals of 100 ms: in the JSON result, and with --out in timeline.hlog
     #[arg(long)]
     timeline: bool,
+    #[command(flatten)]
+    pub(super) agents: AgentOptions,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     /// Report CPU time and memory of this process
@@ -89,6 +105,8 @@ impl LoadArgs {
             pipeline: 1,
             batch: 1,
             reuse: Reuse::Keep,
+            lifetime: Lifetime::default(),
+            timetable: None,
             // With several rates each step has a pacing of its own, and this is only known to be open.
             pacing: if self.is_open() {
                 self.pacing(self.rate.first().copied().unwrap_or(1.0))
@@ -115,7 +133,29 @@ impl LoadArgs {
 
     /// True if the clock sets the pace.
     pub(super) fn is_open(&self) -> bool {
-        !self.rate.is_empty() || self.rate_sweep.is_some()
+        !self.rate.is_empty() || self.rate_file.is_some() || self.rate_sweep.is_some()
+    }
+
+    /// True if the rate changes, by a file or in a sweep.
+    pub(super) fn has_course(&self) -> bool {
+        self.rate_file.is_some() || self.rate_sweep.is_some()
+    }
+
+    /// Lets the load follow the file of `--rate-file`, if there is one. The warm-up has a fixed length then.
+    pub(super) fn with_rate_file(&self, load: Load) -> Result<Load, Failure> {
+        let Some(path) = &self.rate_file else { return Ok(load) };
+        if load.warmup_max.is_some() || !load.ramp.is_zero() || load.requestor.is_some() {
+            return Err(Failure::usage(
+                "--rate-file goes with --warmup alone, neither with --max-warmup nor with --ramp",
+            ));
+        }
+        let profile = rate_file::read(path)?;
+        Ok(Load {
+            pacing: self.pacing(profile.requests() / profile.seconds()),
+            limit: Limit::Duration(Duration::from_secs_f64(profile.seconds())),
+            timetable: Some(Arc::new(Timetable::Profile(profile))),
+            ..load
+        })
     }
 
     /// Returns the pacing of an open loop at this rate.
@@ -145,6 +185,7 @@ impl LoadArgs {
             ("pin", json!(load.pin.iter().collect::<Vec<_>>())),
             ("ramp_s", json!(load.ramp.as_secs_f64())),
             ("rate", json!(rate)),
+            ("rate_phases", json!(rate_phases(load))),
             ("request_log_size", json!(load.request_log)),
             ("seed", json!(load.seed)),
             ("timeout_s", json!(load.timeouts.total.as_secs_f64())),

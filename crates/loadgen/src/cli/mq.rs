@@ -51,7 +51,7 @@ What is checked: with --content or --expect-sha256 the SHA-256 of every reply, o
 good one (or as the server announces, with --framed or --status-fifo). With --sink splice the bytes are not
 read, and only lengths are checked.
 
-Exit status: 0 every request succeeded and was verified; 3 some failed; 130 interrupted; 2 bad usage; 1 anything else.";
+Exit status: 0 every request succeeded and was verified; 3 some failed; 4 --fail-if; 130 interrupted; 2 bad usage; 1 anything else.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -74,7 +74,7 @@ pub(super) struct MqArgs {
     #[arg(long)]
     shared_fifo_dir: bool,
     #[command(flatten)]
-    load: LoadArgs,
+    pub(super) load: LoadArgs,
     /// Kind of each client
     #[arg(long, value_enum, default_value = "thread")]
     spawn: ClientKind,
@@ -110,7 +110,7 @@ pub(super) fn run(args: &MqArgs) -> Result<ExitOutcome, Failure> {
     let files = requested(args)?;
     // Not before: hashing large files can be ended at once.
     let interrupt = patient_interrupt_flag()?;
-    let load = args.load.to_load();
+    let load = args.load.with_rate_file(args.load.to_load())?;
     let measure = |load: &Load| {
         let mut progress = Progress::new(args.load.output.progress, load);
         let mq_load = mq_load(args, load, files.clone());
@@ -233,6 +233,7 @@ fn mq_load(args: &MqArgs, load: &Load, files: Vec<RequestedFile>) -> MqLoad {
         spawn: args.spawn,
         cpus: Some(load.pin.to_string()).filter(|_| load.pin.iter().len() > 0),
         pacing: load.pacing,
+        timetable: load.timetable.as_deref().cloned(),
         limit: load.limit,
         ramp: load.ramp,
         warmup: load.warmup,

@@ -13,7 +13,10 @@ use loadgen::{
     units::{self, TimeUnit},
 };
 
-use super::eprint_line;
+use super::{
+    agent::{self, LiveMessages},
+    eprint_line,
+};
 
 /// Time between two readings of the counters.
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
@@ -60,7 +63,12 @@ pub(super) struct Progress {
 
 enum Display {
     Terminal(ProgressBar),
-    Lines { next: Instant, every: Duration },
+    Lines {
+        next: Instant,
+        every: Duration,
+    },
+    /// Messages of an agent.
+    Messages(LiveMessages),
     Nothing,
 }
 
@@ -89,6 +97,7 @@ impl Progress {
             Pacing::Open { rate, .. } => Some(rate),
         };
         let display = match mode {
+            _ if agent::link().is_some() => Display::Messages(LiveMessages::new()),
             ProgressMode::None => Display::Nothing,
             ProgressMode::Lines => {
                 Display::Lines { next: begin + Duration::from_secs(1), every: Duration::from_secs(1) }
@@ -121,6 +130,7 @@ impl Progress {
         }
         match &mut self.display {
             Display::Nothing => {}
+            Display::Messages(messages) => messages.update(live, now),
             Display::Terminal(bar) => {
                 bar.set_position(match self.limit {
                     Limit::Duration(_) => milliseconds(now.duration_since(self.begin)),

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::{
     ExitOutcome, Failure, eprint_line,
-    output::{OutputFormat, check_unused, csv, store},
+    output::{FailIfArgs, OutputFormat, check_unused, csv, store},
     print,
 };
 
@@ -25,9 +25,11 @@ const EXAMPLES: &str = "Examples:
   loadgen report --merge --out whole machine-1 machine-2   what two generators did at the same time
   loadgen report --merge=consecutive run-1 run-2 run-3  what runs did one after another
   loadgen report --compare before after                 a table with ratios
+  loadgen report --fail-if 'p99>5ms' results/run-1      the same, and exit status 4 if that holds
+  loadgen report --compare --fail-if 'p99>1.1x' --fail-if 'throughput_rps<0.95x' before after
   loadgen http … --format json | tee now.json | loadgen report -
 
-Results that cannot be merged or compared are bad usage. Exit status: 0; 2 bad usage; 1 anything else.";
+Results that cannot be merged or compared are bad usage. Exit status: 0; 4 a condition of --fail-if holds; 2 bad usage; 1 anything else.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -48,9 +50,15 @@ pub(super) struct ReportArgs {
     /// Also write the result into this directory, which must not hold another, with its histograms as .hlog and .hgrm
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    // With --compare a limit may be a multiple of the first result's figure: 'p99>1.1x'.
+    #[command(flatten)]
+    fail_if: FailIfArgs,
 }
 
 pub(super) fn run(args: &ReportArgs) -> Result<ExitOutcome, Failure> {
+    if !args.compare {
+        args.fail_if.check_absolute()?;
+    }
     check_unused(args.out.as_deref())?;
     let mut results = Vec::new();
     for path in &args.results {
@@ -72,7 +80,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<ExitOutcome, Failure> {
                 table
             }
         })?;
-        return Ok(ExitOutcome::Success);
+        return Ok(judge(&args.fail_if, &results, true));
     }
     if let Some(order) = args.merge {
         results = vec![merge_all(&results, order)?];
@@ -85,7 +93,21 @@ pub(super) fn run(args: &ReportArgs) -> Result<ExitOutcome, Failure> {
         store(directory, &one.result, None)?;
     }
     print(render(&results, args.format)?)?;
-    Ok(ExitOutcome::Success)
+    Ok(judge(&args.fail_if, &results, false))
+}
+
+/// Says which conditions hold for which results. Ratios are to the first of them.
+fn judge(fail_if: &FailIfArgs, results: &[NamedResult], is_comparison: bool) -> ExitOutcome {
+    let (ratios, values) = (fail_if.of_ratios(true), fail_if.of_ratios(false));
+    let mut has_failed = false;
+    for (index, NamedResult { name, result }) in results.iter().enumerate() {
+        let of = if results.len() > 1 { format!(" ({name})") } else { String::new() };
+        has_failed |= values.report(result, None, &of);
+        if is_comparison && index > 0 {
+            has_failed |= ratios.report(result, results.first().map(|first| &first.result), &of);
+        }
+    }
+    if has_failed { ExitOutcome::ThresholdExceeded } else { ExitOutcome::Success }
 }
 
 fn merge_all(parts: &[NamedResult], order: Order) -> Result<NamedResult, Failure> {

@@ -16,7 +16,7 @@ use loadgen::{
 };
 use serde_json::json;
 
-use super::{ExitOutcome, Failure, ceiling::Ceiling, eprint_line, load::LoadArgs};
+use super::{ExitOutcome, Failure, agent, ceiling::Ceiling, eprint_line, load::LoadArgs};
 
 /// Limit of the time for which a capacity is measured, which is otherwise that of a step.
 const CAPACITY_WINDOW_MAX: Duration = Duration::from_secs(3);
@@ -42,6 +42,9 @@ impl Series<'_> {
         describe: impl Fn(&Load) -> RunDescription,
     ) -> Result<ExitOutcome, Failure> {
         let run = |load: &Load| -> Result<(Measured<P>, RunResult), Failure> {
+            if let Some(coordinator) = agent::link() {
+                coordinator.await_start()?;
+            }
             let measured = measure(load)?;
             let mut result = summary::summarize(describe(load), &measured, self.server);
             self.ceiling.note(&mut result);

@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::{Args, ValueEnum};
-use loadgen::engine::{EngineKind, Limit, Load, Timeouts, Tls, WarmUp};
+use loadgen::engine::{EngineKind, Lifetime, Limit, Load, Timeouts, Tls, WarmUp};
 use serde_json::{Value, json};
 
 use super::{
     Failure,
     load::LoadArgs,
     tcp::TcpArgs,
-    values::{count, positive_duration, settings, value_name},
+    values::{count, positive, positive_duration, settings, value_name},
 };
 
 const THREADS_MAX: usize = 1024;
@@ -39,6 +39,12 @@ pub(super) struct SocketLoadArgs {
     /// Limit for the first byte of each reply
     #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     first_byte_timeout: Option<Duration>,
+    /// Close each connection after so many requests, and open another
+    #[arg(long, value_name = "N", value_parser = positive)]
+    connection_requests: Option<u64>,
+    /// Close each connection after this time, when its requests are answered, and open another
+    #[arg(long, value_name = "TIME", value_parser = positive_duration)]
+    connection_age: Option<Duration>,
     /// Open loop: poll the clock instead of sleeping for the last 50 µs before a request falls due
     #[arg(long, requires = "open_loop")]
     spin: bool,
@@ -93,6 +99,7 @@ impl SocketLoadArgs {
                 first_byte: self.first_byte_timeout,
                 total: load.timeouts.total,
             },
+            lifetime: Lifetime { requests: self.connection_requests, age: self.connection_age },
             spin: self.spin,
             engine: self.engine,
             sources: self.tcp.addresses(),
@@ -123,6 +130,8 @@ impl SocketLoadArgs {
         let mut config = self.common.config(load);
         config.extend(settings([
             ("connect_timeout_s", json!(load.timeouts.connect.as_secs_f64())),
+            ("connection_age_s", json!(load.lifetime.age.map(|age| age.as_secs_f64()))),
+            ("connection_requests", json!(load.lifetime.requests)),
             ("connections", json!(load.connections)),
             ("engine", json!(value_name(load.engine))),
             ("fast_open", json!(load.is_fast_open.then_some(true))),

@@ -1,6 +1,6 @@
 //! Load that the engine puts on a server.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use sys::affinity::Cpus;
 
@@ -9,6 +9,7 @@ use super::{
     pace::{Limit, Pacing},
     pause::Pause,
     steady,
+    timetable::Timetable,
     tls::Tls,
 };
 use crate::clock::{self, Nanos};
@@ -27,7 +28,10 @@ pub struct Load {
     /// [`Self::pipeline`] is a multiple of it. In an open loop it is 1, since requests fall due one by one.
     pub batch: usize,
     pub reuse: Reuse,
+    pub lifetime: Lifetime,
     pub pacing: Pacing,
+    /// Open loop: the course that requests follow instead of one rate; [`Self::pacing`] then has the mean.
+    pub timetable: Option<Arc<Timetable>>,
     pub limit: Limit,
     /// Closed loop only: each connection behaves like one requestor of the original client.
     pub requestor: Option<Requestor>,
@@ -56,6 +60,12 @@ pub struct Load {
 }
 
 impl Load {
+    /// Returns the shortest time after which something is to happen on a connection that is silent.
+    pub(super) fn shortest_limit(&self) -> Duration {
+        let shortest = self.timeouts.shortest();
+        self.lifetime.age.map_or(shortest, |age| age.min(shortest))
+    }
+
     pub(super) fn longest_warm_up(&self) -> Nanos {
         let most = self.warmup_max.map(|most| steady::whole(clock::nanos(most.max(self.warmup))).max(steady::WIDTH));
         most.unwrap_or_else(|| clock::nanos(self.warmup))
@@ -87,6 +97,14 @@ pub enum Reuse {
     /// It serves one batch. The client closes it after the last reply, if the server has not, and latency counts from
     /// the attempt to connect. In an open loop that is made when the request falls due.
     Once,
+}
+
+/// Limits after which the client closes a connection that is kept, and opens another: when its requests are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lifetime {
+    pub requests: Option<u64>,
+    /// Age at which no more requests are sent. It is looked at as deadlines are.
+    pub age: Option<Duration>,
 }
 
 /// A person at the server: so many requests one after the other, with a pause behind each. A connection that fails

@@ -23,6 +23,7 @@ mod pause;
 mod steady;
 mod tally;
 mod timeline;
+mod timetable;
 mod tls;
 mod window;
 mod worker;
@@ -49,13 +50,14 @@ pub use self::{
     error::EngineError,
     kind::EngineKind,
     live::{LiveReading, LiveStats},
-    load::{Load, Requestor, Reuse, Timeouts},
+    load::{Lifetime, Load, Requestor, Reuse, Timeouts},
     measured::Measured,
     pace::{Arrivals, Limit, Pacing},
     pause::Pause,
     steady::WarmUp,
     tally::{LATENCY_NANOS_MAX, Tally},
     timeline::{Interval, Timeline},
+    timetable::{Phase, RateProfile, Shape, Timetable},
     tls::{Agreed, Tls, TlsError, TlsOptions, Trust, tls_advice},
 };
 use self::{
@@ -165,10 +167,16 @@ impl Coordinator<'_> {
         } else {
             let origin = clock::now();
             self.window.set_origin(origin);
+            // The window of a timetable is where that has it, however late this thread wakes up.
+            let planned = origin.saturating_add(clock::nanos(self.load.warmup));
+            let planned = self.load.timetable.is_some().then_some(planned);
+            if let Some(start) = planned {
+                self.window.open(start);
+            }
             barrier.wait();
             warm_up.is_steady = self.warm_up(origin, observe);
             before = read_before();
-            start = clock::now();
+            start = planned.unwrap_or_else(clock::now);
             self.window.open(start);
             warm_up.duration = start - origin;
         }

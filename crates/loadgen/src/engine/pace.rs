@@ -1,10 +1,11 @@
 //! Pace of a load: when requests fall due, and how many there will be.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use super::timetable::Timetable;
 use crate::clock::Nanos;
 
 /// Source of the pace.
@@ -36,17 +37,32 @@ pub enum Limit {
 #[derive(Debug)]
 pub(crate) struct Schedule {
     origin: Nanos,
-    /// The rate grows from 0 over this many nanoseconds.
-    ramp: f64,
-    /// Mean gap between two requests of this thread.
-    gap: f64,
+    course: Course,
+    threads: f64,
     state: State,
+    /// Time at which the next request falls due.
+    due: Nanos,
 }
 
+/// Times of the requests of all threads, by their position.
+#[derive(Debug)]
+enum Course {
+    /// The rate, in requests per second, grows from 0 over so many nanoseconds.
+    Even {
+        rate: f64,
+        ramp: f64,
+    },
+    Timetable {
+        timetable: Arc<Timetable>,
+        warmup: Nanos,
+    },
+}
+
+/// Position of the next request.
 #[derive(Debug)]
 enum State {
-    Constant { index: u64, phase: f64 },
-    Poisson { elapsed: f64, rng: fastrand::Rng },
+    Constant { index: u64, thread: f64 },
+    Poisson { position: f64, rng: fastrand::Rng },
 }
 
 impl Schedule {
@@ -61,39 +77,51 @@ impl Schedule {
         thread: usize,
         threads: usize,
     ) -> Self {
-        let gap = 1e9 * threads as f64 / rate;
         let state = match arrivals {
-            Arrivals::Constant => State::Constant { index: 0, phase: 1e9 * thread as f64 / rate },
+            Arrivals::Constant => State::Constant { index: 0, thread: thread as f64 },
             Arrivals::Poisson => {
-                State::Poisson { elapsed: 0.0, rng: fastrand::Rng::with_seed(seed.wrapping_add(thread as u64)) }
+                State::Poisson { position: 0.0, rng: fastrand::Rng::with_seed(seed.wrapping_add(thread as u64)) }
             }
         };
-        let mut schedule = Self { origin, ramp: ramp as f64, gap, state };
+        let course = Course::Even { rate, ramp: ramp as f64 };
+        let mut schedule = Self { origin, course, threads: threads as f64, state, due: origin };
         if arrivals == Arrivals::Poisson {
             schedule.advance();
+        } else {
+            schedule.due = schedule.time_of_next();
         }
         schedule
     }
 
+    /// Follows a timetable instead of the rate. `warmup` is what precedes the window.
+    pub(crate) fn following(self, timetable: Arc<Timetable>, warmup: Nanos) -> Self {
+        let mut schedule = Self { course: Course::Timetable { timetable, warmup }, ..self };
+        schedule.due = schedule.time_of_next();
+        schedule
+    }
+
     /// Returns when the next request falls due.
+    #[inline]
+    pub(crate) fn due(&self) -> Nanos {
+        self.due
+    }
+
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "exact to a nanosecond for a hundred days"
     )]
-    pub(crate) fn due(&self) -> Nanos {
-        let elapsed = match &self.state {
-            State::Constant { index, phase } => phase + *index as f64 * self.gap,
-            State::Poisson { elapsed, .. } => *elapsed,
+    fn time_of_next(&self) -> Nanos {
+        let position = match &self.state {
+            State::Constant { index, thread } => *index as f64 * self.threads + thread,
+            State::Poisson { position, .. } => *position,
         };
-        self.origin.saturating_add(self.ramped(elapsed) as Nanos)
-    }
-
-    /// Returns when a request falls due in a ramp that falls due after `even` at the full rate. At time t of a ramp
-    /// over T, R t²/2T requests have fallen due instead of R t, and R T/2 at its end.
-    fn ramped(&self, even: f64) -> f64 {
-        if even < self.ramp / 2.0 { (2.0 * self.ramp * even).sqrt() } else { even + self.ramp / 2.0 }
+        let elapsed = match &self.course {
+            Course::Even { rate, ramp } => ramped(position * 1e9 / rate, *ramp) as Nanos,
+            Course::Timetable { timetable, warmup } => timetable.due(position, *warmup),
+        };
+        self.origin.saturating_add(elapsed)
     }
 
     /// Goes on to the one after it.
@@ -101,9 +129,16 @@ impl Schedule {
         match &mut self.state {
             State::Constant { index, .. } => *index += 1,
             // `f64` draws from [0, 1), so the argument of the logarithm is never 0.
-            State::Poisson { elapsed, rng } => *elapsed -= self.gap * (1.0 - rng.f64()).ln(),
+            State::Poisson { position, rng } => *position -= self.threads * (1.0 - rng.f64()).ln(),
         }
+        self.due = self.time_of_next();
     }
+}
+
+/// Returns when a request falls due in a ramp that falls due after `even` at the full rate. At time t of a ramp
+/// over T, R t²/2T requests have fallen due instead of R t, and R T/2 at its end.
+fn ramped(even: f64, ramp: f64) -> f64 {
+    if even < ramp / 2.0 { (2.0 * ramp * even).sqrt() } else { even + ramp / 2.0 }
 }
 
 /// Returns when part `index` begins of a span that is divided into `count` equal ones.

@@ -15,12 +15,24 @@ pub(super) struct KnownReply {
     pub(super) reference: Reference,
     /// Coding of the bodies, once there was a good reply.
     coding: Option<ContentCoding>,
+    /// Status of a good reply; `None` if it is any of success.
+    status: Option<u16>,
 }
 
 impl KnownReply {
     /// Keeps at most `bytes_max` of the body.
     pub(super) fn new(expectation: &Expectation, bytes_max: usize) -> Self {
-        Self { reference: Reference::new(expectation, bytes_max), coding: None }
+        let status = match expectation {
+            Expectation::Status(status) => Some(*status),
+            Expectation::Nothing | Expectation::Digest(_) | Expectation::Body(_) => None,
+        };
+        Self { reference: Reference::new(expectation, bytes_max), coding: None, status }
+    }
+
+    /// Returns true if a good reply may have this status.
+    #[inline]
+    pub(super) fn accepts(&self, status: u16) -> bool {
+        self.status.map_or_else(|| is_success(status), |expected| status == expected)
     }
 
     /// Returns the depth to which a reply that begins is checked.
@@ -46,6 +58,8 @@ impl KnownReply {
 #[derive(Debug)]
 pub(super) struct ReplyCheck {
     status: u16,
+    /// The status is one of a good reply.
+    is_expected: bool,
     /// Depth to which this reply is checked.
     verify: HttpVerify,
     body_bytes: u64,
@@ -64,6 +78,7 @@ impl ReplyCheck {
     pub(super) fn new(verify: HttpVerify) -> Self {
         Self {
             status: 0,
+            is_expected: false,
             verify,
             body_bytes: 0,
             is_same: false,
@@ -75,18 +90,19 @@ impl ReplyCheck {
     }
 
     #[inline]
-    pub(super) fn begin(&mut self, status: u16, verify: HttpVerify) {
+    pub(super) fn begin(&mut self, status: u16, verify: HttpVerify, known: &KnownReply) {
         self.status = status;
+        self.is_expected = known.accepts(status);
         self.verify = verify;
         self.body_bytes = 0;
-        self.is_same = verify.compares_content() && is_success(status);
+        self.is_same = verify.compares_content() && self.is_expected;
     }
 
     /// Takes note of the coding. Returns true if it is another than that of the good replies.
     #[inline]
     pub(super) fn compare_coding(&mut self, coding: ContentCoding, known: &KnownReply) -> bool {
         self.coding = coding;
-        let is_other = is_success(self.status) && known.coding.is_some_and(|known| known != coding);
+        let is_other = self.is_expected && known.coding.is_some_and(|known| known != coding);
         if is_other {
             (self.is_same, self.has_other_coding) = (false, true);
         }
@@ -117,7 +133,7 @@ impl ReplyCheck {
         if self.verify == HttpVerify::None {
             return Ok(());
         }
-        if !is_success(self.status) {
+        if !self.is_expected {
             self.failed_status = Some(self.status);
             return Err(ErrorClass::Status);
         }

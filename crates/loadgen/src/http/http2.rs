@@ -325,7 +325,7 @@ impl Responses for Replies<'_> {
             return Ok(());
         }
         let known = &self.checks.requests[spec as usize].known;
-        stream.check.begin(head.status, known.level(self.checks.verify, &mut self.checks.sampler));
+        stream.check.begin(head.status, known.level(self.checks.verify, &mut self.checks.sampler), known);
         stream.check.compare_coding(head.coding, known);
         stream.head = Some(head);
         if is_last {

@@ -7,7 +7,7 @@ mod target;
 mod tests;
 mod verify;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use wire::http1::client::{ContentCoding, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder};
 
@@ -48,6 +48,8 @@ pub struct HttpClient {
     sampler: Sampler,
     requests: Vec<RequestState>,
     next: usize,
+    /// Order in which they are sent, if not in turn.
+    order: Option<Order>,
     /// Beginnings of replies that are not HTTP.
     malformed: FailureTexts,
 }
@@ -91,6 +93,7 @@ impl HttpClient {
             sampler: Sampler::all(),
             requests,
             next: first % specs.len(),
+            order: None,
             malformed: FailureTexts::default(),
         }
     }
@@ -100,6 +103,29 @@ impl HttpClient {
     #[must_use]
     pub fn with_sampler(self, sampler: Sampler) -> Self {
         Self { sampler, ..self }
+    }
+
+    /// Sends the requests once, in this order. Each thread has the places of the order that are its own.
+    #[must_use]
+    pub fn with_order(self, order: Arc<[u32]>, thread: usize, threads: usize) -> Self {
+        Self { order: Some(Order { requests: order, place: thread, step: threads }), ..self }
+    }
+}
+
+/// Order of requests that is not their turn.
+#[derive(Debug)]
+struct Order {
+    requests: Arc<[u32]>,
+    /// Place of the next one, and the distance to the one after it.
+    place: usize,
+    step: usize,
+}
+
+impl Order {
+    fn next(&mut self) -> Option<usize> {
+        let next = self.requests.get(self.place).map(|request| *request as usize);
+        self.place += self.step;
+        next
     }
 }
 
@@ -134,9 +160,18 @@ impl ClientProtocol for HttpClient {
 
     #[inline]
     fn next(&mut self, _conn: &mut HttpConn, _most: u64) -> Single<usize> {
+        if let Some(chosen) = self.order.as_mut().and_then(Order::next) {
+            return Single(chosen);
+        }
         let chosen = self.next;
         self.next = if chosen + 1 == self.requests.len() { 0 } else { chosen + 1 };
         Single(chosen)
+    }
+
+    fn skip(&mut self) {
+        if let Some(order) = &mut self.order {
+            order.next();
+        }
     }
 
     #[inline]
@@ -152,10 +187,10 @@ impl ClientProtocol for HttpClient {
             match conn.decoder.next(&mut state.template, &mut rest) {
                 Ok(Event::Body(piece)) => conn.check.body(piece, &mut state.known),
                 Ok(Event::Head(head)) => {
-                    conn.begin(head, state.known.level(self.verify, &mut self.sampler));
+                    conn.begin(head, state.known.level(self.verify, &mut self.sampler), &state.known);
                 }
                 Ok(Event::NewHead(head, coding)) => {
-                    conn.begin(head, state.known.level(self.verify, &mut self.sampler));
+                    conn.begin(head, state.known.level(self.verify, &mut self.sampler), &state.known);
                     conn.compare_coding(coding, state);
                 }
                 Ok(Event::End) => {
@@ -213,9 +248,9 @@ impl ClientProtocol for HttpClient {
 
 impl HttpConn {
     #[inline]
-    fn begin(&mut self, head: Head, verify: HttpVerify) {
+    fn begin(&mut self, head: Head, verify: HttpVerify, known: &KnownReply) {
         self.persistence = head.persistence;
-        self.check.begin(head.status, verify);
+        self.check.begin(head.status, verify, known);
     }
 
     /// Compares the coding of a new head. Equal heads have equal codings, so that nothing is to be done for them: a template

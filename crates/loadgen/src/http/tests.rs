@@ -197,11 +197,11 @@ fn reply_with(body: Option<&str>, is_chunked: bool) -> String {
 fn promised(replies: &[Option<&str>], expectation: &Expectation, chosen: &[bool]) -> Vec<Option<RequestOutcome>> {
     let given = match expectation {
         Expectation::Body(body) => Some(body.to_vec()),
-        Expectation::Nothing | Expectation::Digest(_) => None,
+        Expectation::Nothing | Expectation::Digest(_) | Expectation::Status(_) => None,
     };
     let mut wanted = match expectation {
         Expectation::Digest(digest) => Some(*digest),
-        Expectation::Nothing | Expectation::Body(_) => None,
+        Expectation::Nothing | Expectation::Body(_) | Expectation::Status(_) => None,
     };
     let (mut length, mut known) = (given.as_ref().map(Vec::len), given);
     let check = |(reply, is_chosen): (&Option<&str>, &bool)| {

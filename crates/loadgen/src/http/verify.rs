@@ -42,6 +42,8 @@ pub enum Expectation {
     Nothing,
     Digest([u8; 32]),
     Body(Arc<[u8]>),
+    /// Not success, but this status, whatever the body is.
+    Status(u16),
 }
 
 /// Returns the SHA-256 of a body in hexadecimal digits.
@@ -85,7 +87,7 @@ impl Reference {
     pub fn new(expectation: &Expectation, bytes_max: usize) -> Self {
         let unknown = Self { body: Vec::new(), bytes_max, extent: Extent::Growing, length: None, digest: None };
         match expectation {
-            Expectation::Nothing => unknown,
+            Expectation::Nothing | Expectation::Status(_) => unknown,
             Expectation::Digest(digest) => Self { digest: Some(*digest), ..unknown },
             Expectation::Body(body) => {
                 let (kept, beyond) = body.split_at(body.len().min(bytes_max));

@@ -59,6 +59,26 @@ pub enum MergeError {
 /// There is no result, the results are of different measurements, two are equal, concurrent ones were measured at different times, or
 /// a histogram cannot be read.
 pub fn merge(parts: &[NamedResult], order: Order) -> Result<Merged, MergeError> {
+    merge_parts(parts, order, Overlap::Required)
+}
+
+/// Merges the results of generators that were told to begin at one time. A machine that was late for a short run is a note, not an
+/// error.
+///
+/// # Errors
+/// As [`merge`], but for the times of the measurements.
+pub fn merge_agents(parts: &[NamedResult]) -> Result<Merged, MergeError> {
+    merge_parts(parts, Order::Concurrent, Overlap::Noted)
+}
+
+/// Consequence of concurrent windows that do not overlap.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overlap {
+    Required,
+    Noted,
+}
+
+fn merge_parts(parts: &[NamedResult], order: Order, overlap: Overlap) -> Result<Merged, MergeError> {
     let Some((first, others)) = parts.split_first() else { return Err(MergeError::Empty) };
     for other in others {
         check_equal("schema", first, other, |result| Some(result.schema.to_string()))?;
@@ -67,7 +87,10 @@ pub fn merge(parts: &[NamedResult], order: Order) -> Result<Merged, MergeError> 
         check_equal("number of rates", first, other, |result| Some(result.steps.len().to_string()))?;
     }
     let config = settings::merge(parts, order)?;
-    windows::check(parts, order)?;
+    windows::check_distinct(parts)?;
+    if overlap == Overlap::Required {
+        windows::check_overlap(parts, order)?;
+    }
     let results = || parts.iter().map(|part| &part.result);
     let sum = |count: fn(&RunResult) -> u64| results().map(count).sum::<u64>();
     let optional = |count: fn(&RunResult) -> Option<u64>| results().map(count).sum::<Option<u64>>();
@@ -136,6 +159,7 @@ pub fn merge(parts: &[NamedResult], order: Order) -> Result<Merged, MergeError> 
         first_byte_histogram: first_byte.as_ref().map(encode),
         handshake_histogram: handshake.as_ref().map(encode),
         bodies: BodySeen::distinct(results().flat_map(|result| result.bodies.clone())),
+        agents: Vec::new(),
         timeline: None,
         capacity: None,
         steps: steps(parts, order)?,

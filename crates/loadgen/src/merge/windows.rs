@@ -8,13 +8,18 @@ use crate::result::{NamedResult, Origin, RunResult};
 /// Common share of concurrent windows below which there is a note.
 const COMMON_SHARE_MIN: f64 = 0.9;
 
-/// Refuses equal results, which would count twice, and throughputs that would add up but were never there at the same time.
-pub(super) fn check(parts: &[NamedResult], order: Order) -> Result<(), MergeError> {
+/// Refuses equal results, which would count twice.
+pub(super) fn check_distinct(parts: &[NamedResult]) -> Result<(), MergeError> {
     for (index, other) in parts.iter().enumerate() {
         if let Some(first) = parts[..index].iter().find(|first| first.result == other.result) {
             return Err(MergeError::Duplicate { first: first.name.clone(), other: other.name.clone() });
         }
     }
+    Ok(())
+}
+
+/// Refuses throughputs that would add up but were never there at the same time.
+pub(super) fn check_overlap(parts: &[NamedResult], order: Order) -> Result<(), MergeError> {
     let Some(windows) = windows(parts).filter(|_| order == Order::Concurrent) else { return Ok(()) };
     let (first, ended) = earliest_end(&windows);
     match windows.iter().find(|(_, began, _)| *began > ended) {

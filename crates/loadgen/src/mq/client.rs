@@ -1,6 +1,9 @@
 //! One client: it sends one request after the other until the limit.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{
+    Arc,
+    mpsc::{Receiver, Sender, channel},
+};
 
 use parking_lot::{RwLock, RwLockWriteGuard};
 use sys::{
@@ -167,7 +170,12 @@ impl<'a> Client<'a> {
         let (origin, ramp) = (self.window.origin(), clock::nanos(self.plan.ramp));
         match pacing {
             Pacing::Open { rate, arrivals } => {
-                (origin, Some(Schedule::new(arrivals, rate, ramp, origin, seed, self.index, clients)))
+                let schedule = Schedule::new(arrivals, rate, ramp, origin, seed, self.index, clients);
+                let schedule = match &self.plan.timetable {
+                    Some(timetable) => schedule.following(Arc::new(timetable.clone()), clock::nanos(self.plan.warmup)),
+                    None => schedule,
+                };
+                (origin, Some(schedule))
             }
             Pacing::Closed => (origin.saturating_add(begin_of(ramp, self.index, clients)), None),
         }

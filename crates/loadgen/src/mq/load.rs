@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::directory::{PREFIX, Sharing};
 use crate::{
     body::FileVerify,
-    engine::{Limit, Pacing},
+    engine::{Limit, Pacing, Timetable},
     sample::Sample,
 };
 
@@ -40,6 +40,8 @@ pub struct MqLoad {
     /// CPUs for the clients, round robin, as `sys::affinity::Cpus` takes them; `None` leaves them to the scheduler.
     pub cpus: Option<String>,
     pub pacing: Pacing,
+    /// Open loop: the course that requests follow instead of one rate.
+    pub timetable: Option<Timetable>,
     pub limit: Limit,
     /// Time over which the clients of a closed loop begin one after the other, and the rate of an open loop grows from
     /// 0.
@@ -134,6 +136,7 @@ pub(super) mod tests {
             spawn: ClientKind::Thread,
             cpus: None,
             pacing: Pacing::Closed,
+            timetable: None,
             limit: Limit::Requests(1),
             ramp: Duration::ZERO,
             warmup: Duration::ZERO,

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use crate::{
     instructions::CountedModes,
     result::{Latency, ProtocolKind, RunResult, ServerUsage},
-    units::{Grouped, TimeUnit, mebibytes_per_second, plural, rate, wrap},
+    units::{Grouped, TimeUnit, duration, mebibytes_per_second, plural, rate, wrap},
 };
 
 /// Columns of a row's name and value, behind which its remark begins.
@@ -33,6 +33,7 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     if !result.steps.is_empty() {
         return steps::write(out, result);
     }
+    write_agents(out, result)?;
     let failed = result.requests - result.ok;
     row(out, "requests", &Grouped(result.requests).to_string(), &format!("in {:.3} s", result.duration_s))?;
     row(out, "verified", &Grouped(result.ok).to_string(), "")?;
@@ -142,7 +143,12 @@ fn conditions(result: &RunResult) -> String {
     let setting = |name: &str| result.config.get(name).filter(|value| !value.is_null()).map(setting_text);
     let mut parts: Vec<_> = ["protocol", "workload"].into_iter().filter_map(setting).collect();
     parts.extend(setting("http2").map(|_| "HTTP/2".to_owned()));
+    let phases = result.config.get("rate_phases").and_then(|phases| phases.as_array());
     match (setting("rate"), setting("arrivals")) {
+        (Some(_), arrivals) if phases.is_some_and(|phases| !phases.is_empty()) => {
+            let phases: Vec<_> = phases.into_iter().flatten().map(setting_text).collect();
+            parts.push(format!("open loop, {}, {}", phases.join(", then "), arrivals.unwrap_or_default()));
+        }
         (Some(rate), arrivals) => parts.push(format!("open loop, {rate} requests/s, {}", arrivals.unwrap_or_default())),
         (None, Some(arrivals)) => {
             let rates = plural(result.steps.len() as u64, "rate");
@@ -185,6 +191,28 @@ fn write_origin(out: &mut String, result: &RunResult) -> std::fmt::Result {
         writeln!(out, "INTERRUPTED: this is what was measured until then")?;
     }
     Ok(())
+}
+
+/// Writes a line for each agent of a load from several machines.
+fn write_agents(out: &mut String, result: &RunResult) -> std::fmt::Result {
+    for agent in &result.agents {
+        let mut parts = vec![format!("{:.1} % of the load", agent.share * 100.0)];
+        parts.extend(agent.throughput_rps.map(|per_second| format!("{} requests/s", rate(per_second))));
+        let saturation = agent.saturation.as_ref();
+        parts.extend(saturation.map(|of| format!("{:.0} % of its threads", of.client_cpu_fraction * 100.0)));
+        parts.extend(saturation.and_then(|of| of.ceiling_rps).map(|ceiling| format!("ceiling {}", rate(ceiling))));
+        parts.extend(agent.lag_us.map(|lag| format!("lag {} at p99", duration(lag.p99))));
+        if let (Some(offset), Some(error)) = (agent.clock_offset_us, agent.clock_error_us) {
+            let (offset, error) = (duration(offset.abs()), duration(error));
+            let side = if agent.clock_offset_us < Some(0.0) { "behind" } else { "ahead" };
+            parts.push(format!("clock {offset} {side}, within {error}"));
+        }
+        if let Some(why) = &agent.failure {
+            parts.push(format!("FAILED: {why}; it had told of {} requests", Grouped(agent.ok + agent.failed)));
+        }
+        paragraph(out, &format!("agent {}: {}", agent.agent, parts.join(", ")))?;
+    }
+    if result.agents.is_empty() { Ok(()) } else { writeln!(out) }
 }
 
 /// Formats the value of a setting: text without quotes.

@@ -48,6 +48,7 @@ pub(crate) fn nothing() -> RunResult {
         backlog_histogram: None,
         first_byte_histogram: None,
         bodies: Vec::new(),
+        agents: Vec::new(),
         timeline: None,
         capacity: None,
         steps: Vec::new(),

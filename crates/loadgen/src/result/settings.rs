@@ -22,9 +22,18 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rates: Vec<f64>,
     /// Gaps between the requests of an open loop; null in a closed loop.
-    #[schemars(with = "Option<String>", extend("enum" = ["constant", "poisson", null]))]
+    #[schemars(with = "Option<String>", extend("enum" = ["constant", "poisson", "recorded", null]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     arrivals: Option<String>,
+    /// Phases of a rate that changed, as a line of --rate-file has them; null otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate_phases: Option<Vec<String>>,
+    /// Requests after which a connection was closed; null if they were kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection_requests: Option<NonZeroU64>,
+    /// Seconds after which a connection was closed; null if they were kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection_age_s: Option<f64>,
     /// Connections of all threads.
     #[schemars(with = "NonZeroU64")]
     #[serde(skip_serializing_if = "Option::is_none")]

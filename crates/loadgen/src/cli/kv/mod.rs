@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use loadgen::{
-    engine::{Limit, Load, Pacing, Reuse},
+    engine::{Lifetime, Limit, Load, Pacing, Reuse},
     kv::{
         Action, Dialect, KeyDistribution, KeySpace, KvClient, KvVerify, Mix, Script, ScriptPlan, Values, VerifyRules,
     },
@@ -61,7 +61,7 @@ const EXAMPLES: &str = "Examples:
 Closed loop: the P requests of a connection travel together, and the next P when all are answered. The latency of each
 is the time from sending them to its reply.
 
-Exit status: 0 every request succeeded and was verified; 3 some failed; 130 interrupted; 2 bad usage; 1 anything else.";
+Exit status: 0 every request succeeded and was verified; 3 some failed; 4 --fail-if; 130 interrupted; 2 bad usage; 1 anything else.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -70,7 +70,7 @@ pub(super) struct KvArgs {
     #[arg(value_name = "TARGET")]
     target: String,
     #[command(flatten)]
-    load: SocketLoadArgs,
+    pub(super) load: SocketLoadArgs,
     /// Speak TLS
     #[arg(long = "tls")]
     is_tls: bool,
@@ -149,6 +149,7 @@ pub(super) fn run(args: &KvArgs) -> Result<ExitOutcome, Failure> {
     let address = address(&args.target, args.protocol).map_err(Failure::Usage)?;
     let endpoint = parse_endpoint(&address)?;
     let load = Load { tls: args.tls.for_address(args.is_tls, &address)?, ..choice.load(args) };
+    let load = args.load.common.with_rate_file(load)?;
     let space = key_space(args)?;
     let interrupt = interrupt_flag()?;
     let describe = |load: &Load| description(args, args.load.config(load), load);
@@ -239,7 +240,7 @@ impl WorkloadChoice {
             && load.max_warmup.is_none()
             && load.common.ramp.is_zero()
             && load.common.rate.len() < 2
-            && load.common.rate_sweep.is_none();
+            && !load.common.has_course();
         let preloads = self.workload == Workload::Preload;
         let contradictions = [
             (args.miss_ratio > 0.0 && gets == 0, "--miss-ratio needs a workload with gets by chance"),
@@ -252,7 +253,7 @@ impl WorkloadChoice {
                 "--workload preload has no warm-up: neither --warmup, --max-warmup nor --ramp",
             ),
             (
-                preloads && (load.common.rate.len() > 1 || load.common.rate_sweep.is_some()),
+                preloads && (load.common.rate.len() > 1 || load.common.has_course()),
                 "--workload preload sets each key once: it has one --rate at most",
             ),
             (
@@ -373,6 +374,8 @@ fn preload(
         batch,
         reuse: Reuse::Keep,
         pacing: Pacing::Closed,
+        timetable: None,
+        lifetime: Lifetime::default(),
         limit: Limit::Requests(keys),
         warmup: Duration::ZERO,
         warmup_max: None,

@@ -19,19 +19,22 @@ pub(super) struct Connection<P: ClientProtocol> {
     pub(super) is_greeted: bool,
     /// Time since when the server has allowed no request, as far as deadlines have been looked at.
     pub(super) refused_since: Option<Nanos>,
+    /// Time at which requests could first be sent on the socket.
+    pub(super) opened_at: Nanos,
     /// The slot is among those that the issuer chooses from (open loop).
     pub(super) is_listed: bool,
 }
 
 impl<P: ClientProtocol> Connection<P> {
-    pub(super) fn new(slot: usize, decoder: P::Conn, batches: usize, reps: Option<u64>) -> Self {
+    pub(super) fn new(slot: usize, decoder: P::Conn, batches: usize, reps: Option<u64>, lifetime: Option<u64>) -> Self {
         Self {
             link: Link::new(slot),
             dial: DialState::default(),
-            pipeline: Pipeline::new(batches, reps),
+            pipeline: Pipeline::new(batches, reps).with_lifetime(lifetime),
             decoder,
             is_greeted: false,
             refused_since: None,
+            opened_at: 0,
             is_listed: false,
         }
     }
@@ -50,6 +53,7 @@ impl<P: ClientProtocol> Connection<P> {
         self.is_greeted = false;
         self.refused_since = None;
         self.pipeline.take_partial();
+        self.pipeline.renew_lifetime();
         self.link.close()
     }
 }

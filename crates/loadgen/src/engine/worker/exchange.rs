@@ -281,7 +281,8 @@ impl<P: ClientProtocol> Worker<'_, P> {
                         self.on_server_close(slot, now);
                         return ControlFlow::Break(SocketGone);
                     }
-                    if has_excess || (is_last && self.issuer.reuse() == Reuse::Once) {
+                    let is_outlived = is_last && self.connections[slot].pipeline.is_outlived();
+                    if has_excess || is_outlived || (is_last && self.issuer.reuse() == Reuse::Once) {
                         self.close(slot, Redial::Now, now);
                         return ControlFlow::Break(SocketGone);
                     }

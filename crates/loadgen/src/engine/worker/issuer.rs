@@ -1,6 +1,6 @@
 //! Schedule and quota: which requests are sent, when, and on which connections.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use super::{
     super::{
@@ -98,7 +98,11 @@ impl<'a> Issuer<'a> {
         let Thread { load, index, threads, .. } = *thread;
         if let Pacing::Open { rate, arrivals } = load.pacing {
             let ramp = clock::nanos(load.ramp);
-            self.schedule = Some(Schedule::new(arrivals, rate, ramp, origin, load.seed, index, threads));
+            let schedule = Schedule::new(arrivals, rate, ramp, origin, load.seed, index, threads);
+            self.schedule = Some(match &load.timetable {
+                Some(timetable) => schedule.following(Arc::clone(timetable), clock::nanos(load.warmup)),
+                None => schedule,
+            });
         }
         self.last_reply = origin;
     }
@@ -197,11 +201,12 @@ impl<'a> Issuer<'a> {
         due: Nanos,
         sent: Nanos,
     ) -> Option<Pending<P::Request>> {
-        let most = self.batch.min(connection.pipeline.reps_left());
+        let most = self.batch.min(connection.pipeline.sends_left());
         let (most, is_counted) = self.take_quota(due, most)?;
         let request = protocol.next(&mut connection.decoder, most);
         self.record_issued(request.left(), is_counted);
         connection.pipeline.use_reps(request.left());
+        connection.pipeline.use_lifetime(request.left());
         Some(Pending { request, stamp: Stamp { due, sent, is_counted } })
     }
 
@@ -224,6 +229,7 @@ impl<'a> Issuer<'a> {
                 None => self.next_batch(connection, protocol, now, sent),
                 Some(again) => {
                     let request = protocol.renew(&mut connection.decoder, again.request);
+                    connection.pipeline.use_lifetime(request.left());
                     Some(Pending { request, ..again })
                 }
             };

@@ -79,6 +79,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     pub(super) fn opened(&mut self, slot: usize, now: Nanos) {
         let connection = &mut self.connections[slot];
         let since = Dialer::opened(&mut connection.dial);
+        connection.opened_at = now;
         let burst = self.kernel.new_burst();
         self.protocol.greet(burst);
         connection.is_greeted = burst.is_empty();
@@ -199,6 +200,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     /// Fails a request before there is anything to send it on. Returns false if it was not to be sent anyway.
     fn fail_unsent(&mut self, slot: Option<usize>, due: Nanos, class: ErrorClass, now: Nanos) -> bool {
         let Some(stamp) = self.issuer.issue_unsent(due, now) else { return false };
+        self.protocol.skip();
         self.issuer.record_settled(1);
         let detail = slot.and_then(|slot| self.take_failure_detail(slot));
         self.recorder.settle_unsent(slot, stamp, class, detail, now);
@@ -338,6 +340,13 @@ impl<P: ClientProtocol> Worker<'_, P> {
 
     /// Looks for what has taken too long on one connection, and for a backoff that is over.
     pub(super) fn check_deadlines(&mut self, slot: usize, now: Nanos) {
+        let connection = &mut self.connections[slot];
+        if connection.dial.is_open() && now.saturating_sub(connection.opened_at) >= self.age_max {
+            connection.pipeline.end_lifetime();
+            if connection.pipeline.is_outlived() {
+                return self.close(slot, Redial::Now, now);
+            }
+        }
         let connection = &mut self.connections[slot];
         if P::MULTIPLEXED && connection.dial.is_open() {
             self.check_streams(slot, now);

@@ -60,6 +60,8 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     /// Limits for a reply: its last byte, and its first one.
     timeout: Nanos,
     first_byte_timeout: Nanos,
+    /// Age at which a connection is given up.
+    age_max: Nanos,
     /// Time between two searches for what has taken too long.
     tick: Nanos,
     next_tick: Nanos,
@@ -80,9 +82,13 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let (count, batches) = (thread.connections(), thread.batches());
         let reps = load.requestor.map(|requestor| requestor.reps);
+        let lifetime = load.lifetime.requests;
         Ok(Self {
             kernel: Kernel::new(load.engine, load.pacing == Pacing::Closed)?,
-            connections: (0..count).map(|slot| Connection::new(slot, protocol.open(), batches, reps)).collect(),
+            connections: (0..count)
+                .map(|slot| Connection::new(slot, protocol.open(), batches, reps, lifetime))
+                .collect(),
+            age_max: load.lifetime.age.map_or(Nanos::MAX, clock::nanos),
             protocol,
             dialer: Dialer::new(&thread, count),
             issuer: Issuer::new(&thread),
@@ -92,7 +98,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             answers: Vec::new(),
             timeout: clock::nanos(load.timeouts.total),
             first_byte_timeout: load.timeouts.first_byte.map_or(Nanos::MAX, clock::nanos),
-            tick: (clock::nanos(load.timeouts.shortest()) / 8).clamp(TICK_MIN, TICK_MAX),
+            tick: (clock::nanos(load.shortest_limit()) / 8).clamp(TICK_MIN, TICK_MAX),
             next_tick: 0,
             has_caught_up: false,
             thread,

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Worker, exchange::SocketGone, pipeline::Pending, recorder::SettledReplies};
+use super::{Worker, dialer::Redial, exchange::SocketGone, pipeline::Pending, recorder::SettledReplies};
 use crate::{
     clock::Nanos,
     error::ErrorClass,
@@ -24,6 +24,10 @@ impl<P: ClientProtocol> Worker<'_, P> {
         let connection = &self.connections[slot];
         if P::is_ending(&connection.decoder) && connection.pipeline.is_idle() {
             self.on_server_close(slot, now);
+            return ControlFlow::Break(SocketGone);
+        }
+        if connection.pipeline.is_outlived() {
+            self.close(slot, Redial::Now, now);
             return ControlFlow::Break(SocketGone);
         }
         ControlFlow::Continue(())

@@ -42,6 +42,10 @@ pub(super) struct Pipeline<R> {
     partial: Received,
     /// Requests that may still be sent; more than there can be if there is no limit.
     reps_left: u64,
+    /// Requests that may still be sent on the socket of now; more than there can be if there is no limit.
+    lifetime_left: u64,
+    /// Limit of the requests on one socket.
+    lifetime: u64,
     /// Between two requests of a requestor: nothing is sent, and no connection opened.
     is_pausing: bool,
 }
@@ -54,14 +58,44 @@ impl<R: Batch> Pipeline<R> {
             resend: VecDeque::new(),
             partial: Received::default(),
             reps_left: reps.unwrap_or(u64::MAX),
+            lifetime_left: u64::MAX,
+            lifetime: u64::MAX,
             is_pausing: false,
         }
+    }
+
+    /// Limits the requests on each socket.
+    pub(super) fn with_lifetime(self, requests: Option<u64>) -> Self {
+        let lifetime = requests.unwrap_or(u64::MAX);
+        Self { lifetime, lifetime_left: lifetime, ..self }
     }
 
     /// Returns true if another batch may be sent, `batches` being the limit of those in flight.
     #[inline]
     pub(super) fn has_room(&self, batches: usize) -> bool {
-        !self.is_pausing && self.inflight.len() < batches
+        !self.is_pausing && self.inflight.len() < batches && self.lifetime_left > 0
+    }
+
+    /// Returns true if the socket has served for as long as it was to, and nothing is in flight on it.
+    #[inline]
+    pub(super) fn is_outlived(&self) -> bool {
+        self.lifetime_left == 0 && self.inflight.is_empty()
+    }
+
+    /// Takes note that `count` requests are sent on the socket.
+    #[inline]
+    pub(super) fn use_lifetime(&mut self, count: u64) {
+        self.lifetime_left = self.lifetime_left.saturating_sub(count);
+    }
+
+    /// Has no more requests sent on the socket.
+    pub(super) fn end_lifetime(&mut self) {
+        self.lifetime_left = 0;
+    }
+
+    /// Begins the lifetime of another socket.
+    pub(super) fn renew_lifetime(&mut self) {
+        self.lifetime_left = self.lifetime;
     }
 
     /// Returns true if there is something to open a connection for.
@@ -109,6 +143,12 @@ impl<R: Batch> Pipeline<R> {
     #[inline]
     pub(super) fn reps_left(&self) -> u64 {
         self.reps_left
+    }
+
+    /// Returns the number of requests that may be sent now.
+    #[inline]
+    pub(super) fn sends_left(&self) -> u64 {
+        self.reps_left.min(self.lifetime_left)
     }
 
     #[inline]
@@ -177,6 +217,26 @@ impl<R: Batch> Pipeline<R> {
 mod tests {
     use super::*;
     use crate::protocol::Single;
+
+    #[test]
+    fn a_socket_that_has_served_its_time_is_left_when_all_is_answered() {
+        let stamp = Stamp { due: 0, sent: 0, is_counted: true };
+        let mut pipeline = Pipeline::new(4, None).with_lifetime(Some(2));
+        for sends_left in [2, 1] {
+            assert!(pipeline.has_room(4) && !pipeline.is_outlived() && pipeline.sends_left() == sends_left);
+            pipeline.use_lifetime(1);
+            pipeline.push(Pending { request: Single(0), stamp });
+        }
+        assert!(!pipeline.has_room(4) && !pipeline.is_outlived());
+        pipeline.complete(1);
+        assert!(!pipeline.is_outlived(), "one is in flight");
+        pipeline.complete(1);
+        assert!(pipeline.is_outlived());
+        pipeline.renew_lifetime();
+        assert!(pipeline.has_room(4) && !pipeline.is_outlived());
+        pipeline.end_lifetime();
+        assert!(!pipeline.has_room(4) && pipeline.is_outlived());
+    }
 
     #[test]
     fn only_requests_that_waited_get_a_new_stamp() {
