@@ -143,6 +143,9 @@ impl<S: Store> Cache<S> {
     pub fn count_entry(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Location> {
         let Some(location) = self.find_hinted(hint, hash, key, now) else {
             self.counts.misses += 1;
+            if self.is_observed {
+                self.note_miss(key);
+            }
             return None;
         };
         self.counts.hits += 1;
@@ -269,8 +272,10 @@ impl<S: Store> Cache<S> {
         attributes: Attributes,
         now: Moment,
     ) {
-        if let Some(location) = location {
-            self.free_object(location);
+        match (location, &self.watched.observer) {
+            (Some(location), _) => self.free_object(location),
+            (None, Some(observer)) => observer.added(key),
+            (None, None) => {}
         }
         self.write_entry(location, hash, key, value, attributes, now);
         self.note_change(hash, key);

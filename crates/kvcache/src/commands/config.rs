@@ -167,7 +167,7 @@ fn busy_threshold<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, Str
 
 fn notified_events<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
     let flags = Notifications::parse(value);
-    let flags = flags.ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxetdKE'.".to_owned())?;
+    let flags = flags.ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned())?;
     Ok(Box::new(move |call| {
         call.state.notifications.set(flags);
         call.observe_changes();

@@ -124,7 +124,7 @@ pub(super) fn pexpiretime<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 fn time_left<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> Outcome {
     let now = i64::try_from(call.expiry_base_ms()).unwrap_or(i64::MAX);
-    let answer = match call.item(1).attributes() {
+    let answer = match call.item(1).look_up() {
         None => -2,
         Some(attributes) if attributes.expires_at == 0 => -1,
         Some(attributes) => {

@@ -45,7 +45,8 @@ fn expire_fields<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -
     let conditions = Conditions::parse(&call.args[3..options])?;
     let names = field_names(call, options, BAD_NUMBER)?;
     let now = call.unix_ms();
-    let outcomes = call.change_hash(names.len(), |hash| {
+    let event = if u64::try_from(at).is_ok_and(|at| at > now) { "hexpire" } else { "hdel" };
+    let outcomes = call.change_hash(event, names.len(), |hash| {
         let outcomes: Vec<i64> = names.iter().map(|name| expire(hash, name, at, conditions, now)).collect();
         (outcomes.iter().any(|&outcome| outcome > 0), outcomes)
     })?;
@@ -101,7 +102,7 @@ pub(super) fn parse_time<S: Store>(
 
 pub(super) fn hpersist<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let (names, now) = (field_names(call, 2, BAD_NUMBER)?, call.unix_ms());
-    let outcomes = call.change_hash(0, |hash| {
+    let outcomes = call.change_hash("hpersist", 0, |hash| {
         let persist = |name: &&[u8]| {
             let before = hash.view().get(name, now).map(|field| field.expires_at);
             match before {

@@ -11,7 +11,10 @@ use super::{
     field_expiry::{field_names, parse_time},
     set_options::Unit,
 };
-use crate::reply::{Outcome, Refusal};
+use crate::{
+    reply::{Outcome, Refusal},
+    state::EventClass,
+};
 
 const BAD_NUMBER: &str = "ERR Number of fields must be a positive integer";
 
@@ -33,7 +36,7 @@ enum FieldCondition {
 
 pub(super) fn hgetdel<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let (names, now) = (field_names(call, 2, BAD_NUMBER)?, call.unix_ms());
-    let values = call.change_hash(0, |hash| {
+    let values = call.change_hash("hdel", 0, |hash| {
         let take = |name: &&[u8]| {
             let value = value(hash, name, now);
             if value.is_some() {
@@ -55,7 +58,12 @@ pub(super) fn hgetex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         None => (NewExpiry::Keep, 2),
     };
     let (names, now) = (field_names(call, at, BAD_NUMBER)?, call.unix_ms());
-    let values = call.change_hash(0, |hash| {
+    let event = match expiry {
+        NewExpiry::At(at) if at <= now => "hdel",
+        NewExpiry::At(_) => "hexpire",
+        NewExpiry::Never | NewExpiry::Keep => "hpersist",
+    };
+    let values = call.change_hash(event, 0, |hash| {
         let read = |name: &&[u8]| {
             let value = value(hash, name, now);
             match expiry {
@@ -87,7 +95,8 @@ pub(super) fn hgetex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 pub(super) fn hsetex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let SetFields { condition, expiry, pairs } = SetFields::parse(call)?;
     let now = call.unix_ms();
-    let done = call.change_hash(pairs.len() / 2, |hash| {
+    let event = if matches!(expiry, NewExpiry::At(at) if at <= now) { "hdel" } else { "hset" };
+    let done = call.change_hash(event, pairs.len() / 2, |hash| {
         let mut present = pairs.chunks_exact(2).map(|pair| hash.view().get(pair[0], now).is_some());
         let is_met = match condition {
             None => true,
@@ -116,6 +125,9 @@ pub(super) fn hsetex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         && done
     {
         call.item(1).note_field_expiry(at);
+        if at > now {
+            call.notify(EventClass::Hash, "hexpire", call.args[1]);
+        }
     }
     call.reply.integer(done.into());
     Ok(())

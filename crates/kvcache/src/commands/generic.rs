@@ -22,11 +22,14 @@ pub(super) fn del<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn exists<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    count_keys(call, |call, key| call.keys.item(key).exists())
+    count_keys(call, |call, key| call.keys.item(key).look_up().is_some())
 }
 
 pub(super) fn touch<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    count_keys(call, |call, key| call.keys.item(key).touch())
+    count_keys(call, |call, key| {
+        let mut item = call.keys.item(key);
+        item.look_up().is_some() && item.touch()
+    })
 }
 
 fn count_keys<S: Store>(
@@ -43,7 +46,7 @@ fn count_keys<S: Store>(
 }
 
 pub(super) fn type_of<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let name = match call.item(1).attributes() {
+    let name = match call.item(1).look_up() {
         None => "none",
         Some(attributes) => type_name(attributes.encoding),
     };
@@ -79,9 +82,12 @@ fn rename_if<S: Store>(call: &mut Call<'_, '_, S>, can_rename: impl FnOnce(bool)
     if !can_rename(call.keys.item(to).exists()) {
         return Ok(false);
     }
-    if from != to
-        && let Some(entry) = call.keys.item(from).take()
-    {
+    if from == to {
+        return Ok(true);
+    }
+    // The target is another key from here on, and so a new one.
+    call.keys.item(to).remove();
+    if let Some(entry) = call.keys.item(from).take() {
         call.keys.item(to).put_moved(entry);
     }
     call.notify(EventClass::Generic, "rename_from", from);
@@ -106,6 +112,8 @@ pub(super) fn copy<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     if database == call.keys.database && call.args[1] == call.args[2] {
         return Err(Refusal::new(SAME_OBJECT));
     }
+    call.lock_all();
+    call.item(1).look_up();
     let copied = transfer(call, database, call.args[2], replace)?;
     if copied {
         call.notify_in(database, EventClass::Generic, "copy_to", call.args[2]);
@@ -134,15 +142,22 @@ pub(super) fn move_to<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 fn transfer<S: Store>(call: &mut Call<'_, '_, S>, database: u8, to: &[u8], replace: bool) -> Result<bool, Refusal> {
     call.lock_all();
     let mut item = call.item(1);
-    if let Ok(None) = item.get() {
+    // A value that cannot be decoded counts as missing.
+    if let Ok(None) = item.peek() {
         return Ok(false);
     }
     let Some(entry) = item.copy() else { return Ok(false) };
     let mut target = call.keys.item_in(database, to);
-    if target.exists() && !replace {
-        return Ok(false);
+    match target.exists() {
+        true if !replace => return Ok(false),
+        // The target is another key from here on, and so a new one.
+        true => {
+            target.reserve(entry.bytes())?;
+            target.remove();
+            target.put_moved(entry);
+        }
+        false => target.put(entry)?,
     }
-    target.put(entry)?;
     Ok(true)
 }
 

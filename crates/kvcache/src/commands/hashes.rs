@@ -9,7 +9,10 @@ use super::{
     call::{Call, parse_integer},
     long_double::LongDouble,
 };
-use crate::reply::{Outcome, Refusal};
+use crate::{
+    reply::{Outcome, Refusal},
+    state::EventClass,
+};
 
 /// Memory that a new field may take beside its name and value, in bytes.
 const FIELD_BYTES: usize = 64;
@@ -21,9 +24,10 @@ impl<S: Store> Call<'_, '_, S> {
     }
 
     /// Changes the hash under argument 1, from which the fields that have expired are removed first. `change` returns true
-    /// if it has changed the hash.
+    /// if it has changed the hash, which is then the event.
     pub(super) fn change_hash<R>(
         &mut self,
+        event: &'static str,
         fields_added: usize,
         change: impl FnOnce(&mut Hash) -> (bool, R),
     ) -> Result<R, Refusal> {
@@ -32,12 +36,21 @@ impl<S: Store> Call<'_, '_, S> {
             added => self.args.iter().map(|arg| arg.len()).sum::<usize>() + added * FIELD_BYTES,
         };
         let now = self.unix_ms();
-        let result = self.item(1).change(growth, |hash: &mut Hash| {
+        let (has_purged, has_changed, result) = self.item(1).change(growth, |hash: &mut Hash| {
             let has_purged = hash.purge(now) > 0;
             let (has_changed, result) = change(hash);
-            (has_changed || has_purged, result)
-        });
-        Ok(result?)
+            (has_changed || has_purged, (has_purged, has_changed, result))
+        })?;
+        let key = self.args[1];
+        match (has_purged, has_changed) {
+            (true, false) => self.notify_removal(EventClass::Hash, "hexpired", key),
+            (true, true) => self.notify(EventClass::Hash, "hexpired", key),
+            (false, _) => {}
+        }
+        if has_changed {
+            self.notify_removal(EventClass::Hash, event, key);
+        }
+        Ok(result)
     }
 }
 
@@ -61,7 +74,7 @@ fn set_fields<S: Store>(call: &mut Call<'_, '_, S>) -> Result<usize, Refusal> {
         return Err(call.wrong_arity());
     }
     let pairs = call.args[2..].chunks_exact(2);
-    call.change_hash(pairs.len(), |hash| {
+    call.change_hash("hset", pairs.len(), |hash| {
         let added = pairs.filter(|pair| hash.set(pair[0], pair[1], FieldExpiry::At(0))).count();
         (true, added)
     })
@@ -69,7 +82,7 @@ fn set_fields<S: Store>(call: &mut Call<'_, '_, S>) -> Result<usize, Refusal> {
 
 pub(super) fn hsetnx<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let (args, now) = (call.args, call.unix_ms());
-    let done = call.change_hash(1, |hash| {
+    let done = call.change_hash("hset", 1, |hash| {
         let is_absent = hash.view().get(args[2], now).is_none();
         let done = is_absent && hash.set(args[2], args[3], FieldExpiry::At(0));
         (done, done)
@@ -80,7 +93,7 @@ pub(super) fn hsetnx<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn hdel<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let args = call.args;
-    let removed = call.change_hash(0, |hash| {
+    let removed = call.change_hash("hdel", 0, |hash| {
         let removed = args[2..].iter().filter(|name| hash.remove(name)).count();
         (removed > 0, removed)
     })?;
@@ -90,7 +103,7 @@ pub(super) fn hdel<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn hincrby<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let (args, by, now) = (call.args, call.integer(3)?, call.unix_ms());
-    let sum = call.change_hash(1, |hash| {
+    let sum = call.change_hash("hincrby", 1, |hash| {
         let sum = add(hash.view().get(args[2], now), by);
         if let Ok(sum) = sum {
             hash.set(args[2], itoa::Buffer::new().format(sum).as_bytes(), FieldExpiry::Keep);
@@ -114,7 +127,7 @@ fn add(field: Option<Field<'_>>, by: i64) -> Result<i64, Refusal> {
 pub(super) fn hincrbyfloat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let (args, now) = (call.args, call.unix_ms());
     let by = LongDouble::parse(args[3]).ok_or(Refusal::NOT_A_FLOAT)?;
-    let sum = call.change_hash(1, |hash| {
+    let sum = call.change_hash("hincrbyfloat", 1, |hash| {
         let sum = add_float(hash.view().get(args[2], now), by);
         if let Ok(sum) = &sum {
             hash.set(args[2], sum.as_bytes(), FieldExpiry::Keep);

@@ -105,7 +105,9 @@ impl<S: Store + 'static> ScriptHost<'_, '_, S> {
         self.spend(CALL_WORK)?;
         let is_write = command.flags.has(Flags::WRITE);
         // A message that has been sent cannot be taken back.
-        if command.flags.has(Flags::PUBSUB) || is_write && self.state.notifications.is_on() {
+        let notifications = &self.state.notifications;
+        let has_events = if is_write { notifications.is_on() } else { notifications.has_events_of_reads() };
+        if command.flags.has(Flags::PUBSUB) || has_events {
             return Err(self.restart(Restart::Apart));
         }
         let has_keys = command.has_keys();

@@ -6,7 +6,10 @@ use store::{
 };
 
 use super::call::Call;
-use crate::reply::{Outcome, Refusal};
+use crate::{
+    reply::{Outcome, Refusal},
+    state::EventClass,
+};
 
 #[derive(Clone, Copy, Debug)]
 enum Operation {
@@ -28,15 +31,15 @@ pub(super) fn sdiff<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn sinterstore<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    store_result(call, Operation::Intersect)
+    store_result(call, Operation::Intersect, "sinterstore")
 }
 
 pub(super) fn sunionstore<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    store_result(call, Operation::Unite)
+    store_result(call, Operation::Unite, "sunionstore")
 }
 
 pub(super) fn sdiffstore<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    store_result(call, Operation::Subtract)
+    store_result(call, Operation::Subtract, "sdiffstore")
 }
 
 pub(super) fn sintercard<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
@@ -67,11 +70,13 @@ fn show<S: Store>(call: &mut Call<'_, '_, S>, operation: Operation) -> Outcome {
     Ok(())
 }
 
-fn store_result<S: Store>(call: &mut Call<'_, '_, S>, operation: Operation) -> Outcome {
+fn store_result<S: Store>(call: &mut Call<'_, '_, S>, operation: Operation, event: &'static str) -> Outcome {
     call.lock_all();
     let result = combine(call, operation, &call.args[2..])?;
     let len = result.view().len();
+    let had_key = call.item(1).exists();
     call.item(1).replace(result)?;
+    call.notify_stored(EventClass::Set, event, had_key, len);
     call.reply.count(len);
     Ok(())
 }

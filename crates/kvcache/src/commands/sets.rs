@@ -13,6 +13,7 @@ use super::{call::Call, scan};
 use crate::{
     glob,
     reply::{Outcome, Refusal},
+    state::EventClass,
 };
 
 /// Bytes that a member takes beside its own, at most.
@@ -29,6 +30,9 @@ pub(super) fn sadd<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         let added = members.iter().filter(|member| set.insert(member)).count();
         (added > 0, added)
     })?;
+    if added > 0 {
+        call.notify(EventClass::Set, "sadd", call.args[1]);
+    }
     call.reply.count(added);
     Ok(())
 }
@@ -39,6 +43,9 @@ pub(super) fn srem<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         let removed = members.iter().filter(|member| set.remove(member)).count();
         (removed > 0, removed)
     })?;
+    if removed > 0 {
+        call.notify_removal(EventClass::Set, "srem", call.args[1]);
+    }
     call.reply.count(removed);
     Ok(())
 }
@@ -83,9 +90,20 @@ pub(super) fn smove<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     };
     call.keys.item(to).peek_collection::<Set>()?;
     if is_member && from != to {
-        let insert = |set: &mut Set| (set.insert(member), ());
-        call.keys.item(to).change(growth_of(&[member]), insert)?;
+        let growth = growth_of(&[member]);
+        // It leaves one set only if there is memory for it in the other.
+        call.keys.item(to).reserve(growth)?;
         call.keys.item(from).change(0, |set: &mut Set| (set.remove(member), ()))?;
+        call.notify_removal(EventClass::Set, "srem", from);
+        let is_added = call.keys.with_allowance(growth, |keys| {
+            keys.item(to).change(growth, |set: &mut Set| {
+                let is_added = set.insert(member);
+                (is_added, is_added)
+            })
+        })?;
+        if is_added {
+            call.notify(EventClass::Set, "sadd", to);
+        }
     }
     call.reply.integer(is_member.into());
     Ok(())
@@ -107,6 +125,9 @@ pub(super) fn spop<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         }
         (!taken.is_empty(), taken)
     })?;
+    if !taken.is_empty() {
+        call.notify_removal(EventClass::Set, "spop", call.args[1]);
+    }
     match count {
         None => match taken.first() {
             Some(member) => call.reply.bulk(member),

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     command_table::TABLE,
     reply::{Outcome, Refusal},
-    state::Item,
+    state::{EventClass, Item},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,17 @@ enum Operation {
     Intersect,
     Unite,
     Subtract,
+}
+
+impl Operation {
+    /// Returns the event of the command that stores the result.
+    fn event(self) -> &'static str {
+        match self {
+            Self::Intersect => "zinterstore",
+            Self::Unite => "zunionstore",
+            Self::Subtract => "zdiffstore",
+        }
+    }
 }
 
 /// Combination of the scores of one member.
@@ -85,6 +96,14 @@ impl<'a> Source<'a> {
         Ok(match item.kind() {
             Some(Kind::Set) => item.into_collection::<Set>()?.map_or(Self::Nothing, Self::Set),
             _ => item.into_collection::<SortedSet>()?.map_or(Self::Nothing, Self::SortedSet),
+        })
+    }
+
+    /// Returns the members of a key that has been counted already.
+    fn peek<S: Store>(item: &'a mut Item<'_, '_, S>) -> Result<Self, Refusal> {
+        Ok(match item.kind() {
+            Some(Kind::Set) => item.peek_collection::<Set>()?.map_or(Self::Nothing, Self::Set),
+            _ => item.peek_collection::<SortedSet>()?.map_or(Self::Nothing, Self::SortedSet),
         })
     }
 
@@ -153,7 +172,9 @@ fn run<S: Store>(call: &mut Call<'_, '_, S>, operation: Operation, purpose: Use)
             });
         }
         Use::Store => {
+            let had_key = call.item(1).exists();
             call.item(1).replace(result.packed_if_small())?;
+            call.notify_stored(EventClass::SortedSet, operation.event(), had_key, len);
             call.reply.count(len);
         }
         Use::Count => call.reply.count(if request.limit == 0 { len } else { len.min(request.limit) }),
@@ -225,7 +246,8 @@ fn combine<S: Store>(
     }
     let mut scores: HashMap<Vec<u8>, f64> = HashMap::new();
     for (number, Weighted { key, weight, .. }) in sources.into_iter().enumerate() {
-        let source = Source::of(call.keys.item(key))?;
+        let mut item = call.keys.item(key);
+        let source = Source::peek(&mut item)?;
         let weighted = |score: f64| number_or_zero(weight * score);
         let combined = |present: f64, score: f64| request.aggregate.combine(present, weighted(score));
         match operation {

@@ -11,7 +11,7 @@ use super::{call::Call, scan, score};
 use crate::{
     glob,
     reply::{Outcome, Refusal, Reply},
-    state::Keyspace,
+    state::EventClass,
 };
 
 /// End of a sorted set that is taken from.
@@ -38,7 +38,7 @@ fn pop<S: Store>(call: &mut Call<'_, '_, S>, end: End) -> Outcome {
         3 => Some(call.positive(2, "ERR value is out of range, must be positive")?),
         _ => return Err(Refusal::SYNTAX),
     };
-    let taken = take(call.keys, call.args[1], end, count.unwrap_or(1))?;
+    let taken = take(call, call.args[1], end, count.unwrap_or(1))?;
     let is_nested = count.is_some() && call.reply.version == Version::Resp3;
     call.reply.array(if is_nested { taken.len() } else { 2 * taken.len() });
     write_pairs(&mut call.reply, &taken, is_nested);
@@ -56,8 +56,8 @@ fn write_pairs(reply: &mut Reply<'_>, pairs: &Scored, is_nested: bool) {
 }
 
 /// Takes up to `count` members from one end, the outermost first.
-fn take<S: Store>(keys: &mut Keyspace<'_, S>, key: &[u8], end: End, count: usize) -> Result<Scored, Refusal> {
-    let taken = keys.item(key).change(0, |set: &mut SortedSet| {
+fn take<S: Store>(call: &mut Call<'_, '_, S>, key: &[u8], end: End, count: usize) -> Result<Scored, Refusal> {
+    let taken = call.keys.item(key).change(0, |set: &mut SortedSet| {
         let len = set.view().len();
         let count = count.min(len);
         let (ranks, is_reverse) = match end {
@@ -69,6 +69,13 @@ fn take<S: Store>(keys: &mut Keyspace<'_, S>, key: &[u8], end: End, count: usize
         set.remove_ranks(ranks);
         (count > 0, taken)
     })?;
+    if !taken.is_empty() {
+        let event = match end {
+            End::Lowest => "zpopmin",
+            End::Highest => "zpopmax",
+        };
+        call.notify_removal(EventClass::SortedSet, event, key);
+    }
     Ok(taken)
 }
 
@@ -103,7 +110,7 @@ pub(super) fn zmpop<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         call.lock_all();
     }
     for key in keys {
-        let taken = take(call.keys, key, end, count)?;
+        let taken = take(call, key, end, count)?;
         if !taken.is_empty() {
             call.reply.array(2);
             call.reply.bulk(key);

@@ -11,7 +11,10 @@ use super::{
     call::{Call, parse_integer},
     score,
 };
-use crate::reply::{Outcome, Refusal};
+use crate::{
+    reply::{Outcome, Refusal},
+    state::EventClass,
+};
 
 /// Meaning of the two bounds of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,7 +236,9 @@ pub(super) fn zrangestore<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         });
     }
     let len = result.view().len();
+    let had_key = call.item(1).exists();
     call.item(1).replace(result)?;
+    call.notify_stored(EventClass::SortedSet, "zrangestore", had_key, len);
     call.reply.count(len);
     Ok(())
 }
@@ -254,18 +259,18 @@ fn count<S: Store>(call: &mut Call<'_, '_, S>, order: Order) -> Outcome {
 }
 
 pub(super) fn zremrangebyrank<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    remove(call, Order::Rank)
+    remove(call, Order::Rank, "zremrangebyrank")
 }
 
 pub(super) fn zremrangebyscore<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    remove(call, Order::Score)
+    remove(call, Order::Score, "zremrangebyscore")
 }
 
 pub(super) fn zremrangebylex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    remove(call, Order::Lex)
+    remove(call, Order::Lex, "zremrangebylex")
 }
 
-fn remove<S: Store>(call: &mut Call<'_, '_, S>, order: Order) -> Outcome {
+fn remove<S: Store>(call: &mut Call<'_, '_, S>, order: Order, event: &'static str) -> Outcome {
     let bounds = Bounds::parse(order, call.args[2], call.args[3])?;
     let removed = call.item(1).change(0, |set: &mut SortedSet| {
         let ranks = bounds.ranks(set.view(), false);
@@ -273,6 +278,9 @@ fn remove<S: Store>(call: &mut Call<'_, '_, S>, order: Order) -> Outcome {
         set.remove_ranks(ranks);
         (removed > 0, removed)
     })?;
+    if removed > 0 {
+        call.notify_removal(EventClass::SortedSet, event, call.args[1]);
+    }
     call.reply.count(removed);
     Ok(())
 }

@@ -6,7 +6,10 @@ use store::{
 };
 
 use super::{call::Call, score, sets::growth_of};
-use crate::reply::{Outcome, Refusal};
+use crate::{
+    reply::{Outcome, Refusal},
+    state::EventClass,
+};
 
 /// Options of ZADD.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,15 +118,21 @@ fn add<S: Store>(call: &mut Call<'_, '_, S>, options: AddOptions, at: usize) -> 
     let scores: Option<Vec<f64>> = pairs.iter().map(|[text, _]| score::parse(text)).collect();
     let scores = scores.ok_or(Refusal::NOT_A_FLOAT)?;
     let growth = growth_of(&args[at..]);
-    let effects = call.item(1).change(growth, |set: &mut SortedSet| {
+    let (has_changed, effects) = call.item(1).change(growth, |set: &mut SortedSet| {
         let members = pairs.iter().zip(&scores);
         let effects: Result<Vec<Effect>, Refusal> =
             members.map(|([_, member], &score)| options.apply(set, member, score)).collect();
         let has_changed = |effects: &Vec<Effect>| {
             effects.iter().any(|effect| matches!(effect, Effect::Added(_) | Effect::Changed(_)))
         };
-        (effects.as_ref().is_ok_and(has_changed), effects)
-    })??;
+        let has_changed = effects.as_ref().is_ok_and(has_changed);
+        (has_changed, (has_changed, effects))
+    })?;
+    let effects = effects?;
+    if has_changed {
+        let event = if options.is_increment { "zincr" } else { "zadd" };
+        call.notify(EventClass::SortedSet, event, args[1]);
+    }
     if options.is_increment {
         match effects.first() {
             Some(Effect::Added(score) | Effect::Changed(score) | Effect::Same(score)) => call.reply.score(*score),
@@ -146,6 +155,9 @@ pub(super) fn zrem<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         let removed = members.iter().filter(|member| set.remove(member).is_some()).count();
         (removed > 0, removed)
     })?;
+    if removed > 0 {
+        call.notify_removal(EventClass::SortedSet, "zrem", call.args[1]);
+    }
     call.reply.count(removed);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Commands that read or replace whole values.
 
-use store::{Attributes, Store};
+use store::{Attributes, OutOfMemory, Store};
 
 use super::{
     call::Call,
@@ -161,12 +161,18 @@ fn set_pairs<S: Store>(call: &mut Call<'_, '_, S>, all_absent: bool) -> Result<b
     if all_absent && pairs.clone().any(|pair| call.keys.item(pair[0]).exists()) {
         return Ok(false);
     }
+    let notifications = &call.state.notifications;
     let set = |keys: &mut Keyspace<'_, S>| {
-        pairs.clone().try_for_each(|pair| keys.item(pair[0]).set(pair[1], Attributes::default()))
+        pairs.clone().try_for_each(|pair| {
+            keys.item(pair[0]).set(pair[1], Attributes::default())?;
+            if notifications.is_on() {
+                notifications.publish(EventClass::String, keys.database, "set", pair[0]);
+            }
+            Ok::<(), OutOfMemory>(())
+        })
     };
     if !has_several {
         set(call.keys)?;
-        call.notify(EventClass::String, "set", call.args[1]);
         return Ok(true);
     }
     for pair in pairs.clone() {
@@ -174,6 +180,5 @@ fn set_pairs<S: Store>(call: &mut Call<'_, '_, S>, all_absent: bool) -> Result<b
     }
     let added = call.args[1..].iter().map(|arg| arg.len()).sum();
     call.keys.with_allowance(added, set)?;
-    pairs.for_each(|pair| call.notify(EventClass::String, "set", pair[0]));
     Ok(true)
 }

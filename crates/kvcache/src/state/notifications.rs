@@ -16,18 +16,19 @@ pub(crate) enum EventClass {
     /// `$`
     String = 1 << 3,
     /// `h`
-    #[allow(dead_code, reason = "for the type whose events these are")]
     Hash = 1 << 4,
     /// `s`
-    #[allow(dead_code, reason = "for the type whose events these are")]
     Set = 1 << 5,
     /// `z`
-    #[allow(dead_code, reason = "for the type whose events these are")]
     SortedSet = 1 << 6,
     /// `x`
     Expired = 1 << 7,
     /// `e`
     Evicted = 1 << 8,
+    /// `m`: a key has been asked for that does not exist.
+    KeyMiss = 1 << 12,
+    /// `n`: there is a key that did not exist.
+    New = 1 << 13,
 }
 
 /// `K`: messages to `__keyspace@DB__:KEY`.
@@ -35,7 +36,7 @@ const KEYSPACE: u32 = 1 << 0;
 /// `E`: messages to `__keyevent@DB__:EVENT`.
 const KEYEVENT: u32 = 1 << 1;
 
-/// Letters of the classes in Redis's order. Lists (`l`), streams (`t`) and modules (`d`), of which there are none here,
+/// Letters of the classes that `A` stands for, in Redis's order. Lists (`l`), streams (`t`) and modules (`d`), of which there are none here,
 /// belong to `A`, too.
 const CLASSES: [(u8, u32); 10] = [
     (b'g', 1 << 2),
@@ -96,6 +97,8 @@ impl Notifications {
                         b'A' => all_classes(),
                         b'K' => KEYSPACE,
                         b'E' => KEYEVENT,
+                        b'm' => EventClass::KeyMiss as u32,
+                        b'n' => EventClass::New as u32,
                         letter => CLASSES.iter().find(|(other, _)| other == letter)?.1,
                     },
             )
@@ -106,7 +109,12 @@ impl Notifications {
         self.flags.store(flags, Relaxed);
     }
 
-    /// Returns the setting as Redis shows it.
+    /// True if commands that only read publish events, too.
+    pub(crate) fn has_events_of_reads(&self) -> bool {
+        self.is_on() && self.flags.load(Relaxed) & EventClass::KeyMiss as u32 != 0
+    }
+
+    /// Returns the setting as Redis 7.0 shows it: without `n` where there is `A`.
     pub(crate) fn letters(&self) -> String {
         let flags = self.flags.load(Relaxed);
         let mut text = String::new();
@@ -114,9 +122,10 @@ impl Notifications {
             text.push('A');
         } else {
             text.extend(CLASSES.iter().filter(|(_, flag)| flags & flag != 0).map(|(letter, _)| char::from(*letter)));
+            text.extend((flags & EventClass::New as u32 != 0).then_some('n'));
         }
-        let channels = [('K', KEYSPACE), ('E', KEYEVENT)];
-        text.extend(channels.into_iter().filter(|(_, flag)| flags & flag != 0).map(|(letter, _)| letter));
+        let others = [('K', KEYSPACE), ('E', KEYEVENT), ('m', EventClass::KeyMiss as u32)];
+        text.extend(others.into_iter().filter(|(_, flag)| flags & flag != 0).map(|(letter, _)| letter));
         text
     }
 }
@@ -132,14 +141,22 @@ mod tests {
     #[test]
     fn the_setting_is_shown_as_redis_shows_it() {
         let setting = Notifications::default();
-        for (text, shown) in
-            [("", ""), ("KEA", "AKE"), ("Kx", "xK"), ("xegKE$", "g$xeKE"), ("g$lshzxetdE", "AE"), ("A", "A")]
-        {
+        for (text, shown) in [
+            ("", ""),
+            ("KEA", "AKE"),
+            ("Kx", "xK"),
+            ("xegKE$", "g$xeKE"),
+            ("g$lshzxetdE", "AE"),
+            ("KEAmn", "AKEm"),
+            ("gmnK", "gnKm"),
+            ("KEn", "nKE"),
+            ("A", "A"),
+        ] {
             setting.set(Notifications::parse(text.as_bytes()).unwrap());
             assert_eq!(setting.letters(), shown);
         }
         assert!(!setting.is_on(), "there is no channel to publish to");
-        assert_eq!(Notifications::parse(b"KEm"), None);
+        assert_eq!(Notifications::parse(b"KEq"), None);
     }
 
     #[test]
@@ -147,8 +164,13 @@ mod tests {
         for (letter, class) in [
             (b'g', EventClass::Generic),
             (b'$', EventClass::String),
+            (b'h', EventClass::Hash),
+            (b's', EventClass::Set),
+            (b'z', EventClass::SortedSet),
             (b'x', EventClass::Expired),
             (b'e', EventClass::Evicted),
+            (b'm', EventClass::KeyMiss),
+            (b'n', EventClass::New),
         ] {
             let setting = Notifications::default();
             setting.set(Notifications::parse(&[letter, b'K']).unwrap());

@@ -390,6 +390,12 @@ impl<S: Store> Item<'_, '_, S> {
         self.cache.peek(self.hash, &self.key, self.now).map(|view| view.attributes)
     }
 
+    /// Returns the attributes, for a client that asks about the key: counted as a hit or a miss, and not as a use.
+    pub(crate) fn look_up(&mut self) -> Option<Attributes> {
+        self.cache.count_entry(S::Hint::default(), self.hash, &self.key, self.now)?;
+        self.attributes()
+    }
+
     /// Evicts entries until a value of this length fits.
     pub(crate) fn reserve(&mut self, value_len: usize) -> Result<(), OutOfMemory> {
         self.cache.reserve(self.hash, &self.key, value_len, self.now)

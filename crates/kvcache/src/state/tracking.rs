@@ -307,6 +307,24 @@ impl Observer for Tracking {
         }
     }
 
+    fn added(&self, key: &[u8]) {
+        let (database, key) = split_stored_key(key);
+        self.notifications.publish(EventClass::New, database, "new", key);
+    }
+
+    fn missed(&self, key: &[u8]) {
+        let (database, key) = split_stored_key(key);
+        self.notifications.publish(EventClass::KeyMiss, database, "keymiss", key);
+    }
+
+    fn fields_expired(&self, key: &[u8], is_gone: bool) {
+        let (database, key) = split_stored_key(key);
+        self.notifications.publish(EventClass::Hash, database, "hexpired", key);
+        if is_gone {
+            self.notifications.publish(EventClass::Generic, database, "del", key);
+        }
+    }
+
     /// Tells all that everything they have read has changed.
     fn cleared(&self) {
         let mut table = self.table.lock();

@@ -1,5 +1,7 @@
 //! Client-side caching and keyspace notifications.
 
+use std::collections::HashSet;
+
 use anyhow::{Context, ensure};
 use testkit::{Client, Server};
 
@@ -242,8 +244,115 @@ fn keyspace_events_are_published() -> anyhow::Result<()> {
         ask(&mut client, "SET said 3", "+OK\r\n")?;
         listener.expect(notified("__keyevent@0__:set", "said").as_bytes())?;
         let refusal = "-ERR CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - Invalid event \
-                       class character. Use 'Ag$lshzxetdKE'.\r\n";
-        ask(&mut client, "CONFIG SET notify-keyspace-events Km", refusal)?;
+                       class character. Use 'Ag$lshzxeKEtmdn'.\r\n";
+        ask(&mut client, "CONFIG SET notify-keyspace-events Kq", refusal)?;
     }
     Ok(())
+}
+
+/// Listens to all notifications of these classes.
+fn listener(server: &Server, classes: &str) -> anyhow::Result<Client> {
+    let mut listener = server.connect()?;
+    ask(&mut listener, &format!("CONFIG SET notify-keyspace-events {classes}"), "+OK\r\n")?;
+    ask(&mut listener, "PSUBSCRIBE __key*__:*", "*3\r\n$10\r\npsubscribe\r\n$10\r\n__key*__:*\r\n:1\r\n")?;
+    Ok(listener)
+}
+
+#[test]
+fn events_of_collections_misses_and_new_keys_are_published() -> anyhow::Result<()> {
+    for store in ["packed", "partitioned"] {
+        let server = start(&["--threads", "2", "--store", store])?;
+        let (mut listener, mut client) = (listener(&server, "EAmn")?, server.connect()?);
+        for (request, reply, events) in [
+            ("GET none", "$-1\r\n", &[("keymiss", "none")][..]),
+            ("EVAL return(redis.call('get',KEYS[1])) 1 none", "$-1\r\n", &[("keymiss", "none")]),
+            ("SET a 1", "+OK\r\n", &[("new", "a"), ("set", "a")]),
+            ("SET a 2", "+OK\r\n", &[("set", "a")]),
+            ("SADD s x y", ":2\r\n", &[("new", "s"), ("sadd", "s")]),
+            ("SMOVE s t x", ":1\r\n", &[("srem", "s"), ("new", "t"), ("sadd", "t")]),
+            ("SUNIONSTORE a s t", ":2\r\n", &[("sunionstore", "a")]),
+            ("SINTERSTORE a s t", ":0\r\n", &[("del", "a")]),
+            ("SREM s y", ":1\r\n", &[("srem", "s"), ("del", "s")]),
+            ("ZADD z 1 m", ":1\r\n", &[("new", "z"), ("zadd", "z")]),
+            ("ZINCRBY z 1 m", "$1\r\n2\r\n", &[("zincr", "z")]),
+            ("ZPOPMIN z", "*2\r\n$1\r\nm\r\n$1\r\n2\r\n", &[("zpopmin", "z"), ("del", "z")]),
+            ("HSET h f 1 g 2", ":2\r\n", &[("new", "h"), ("hset", "h")]),
+            ("HPEXPIRE h 100000 FIELDS 1 g", "*1\r\n:1\r\n", &[("hexpire", "h")]),
+            ("HPERSIST h FIELDS 1 g", "*1\r\n:1\r\n", &[("hpersist", "h")]),
+            ("HDEL h g", ":1\r\n", &[("hdel", "h")]),
+            // Its only field expires without being asked for, and takes the key along.
+            ("HPEXPIRE h 20 FIELDS 1 f", "*1\r\n:1\r\n", &[("hexpire", "h"), ("hexpired", "h"), ("del", "h")]),
+        ] {
+            ask(&mut client, request, reply).context(store)?;
+            for (event, key) in events {
+                listener.expect(notified(&format!("__keyevent@0__:{event}"), key).as_bytes()).context(request)?;
+            }
+        }
+        // Only those who ask for misses and new keys are told.
+        ask(&mut client, "CONFIG SET notify-keyspace-events KA", "+OK\r\n")?;
+        ask(&mut client, "GET none", "$-1\r\n")?;
+        ask(&mut client, "SET b 1", "+OK\r\n")?;
+        listener.expect(notified("__keyspace@0__:b", "set").as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Keys that go for want of memory are published, and told to those who have read them.
+#[test]
+fn eviction_is_published_and_told_to_readers() -> anyhow::Result<()> {
+    let server = start(&["--threads", "1", "--shards", "1", "--maxmemory", "4mb", "--eviction", "allkeys-lru"])?;
+    let (mut listener, mut reader, mut writer) = (listener(&server, "Ee")?, resp3(&server)?, server.connect()?);
+    ask(&mut reader, "CLIENT TRACKING ON", "+OK\r\n")?;
+    let keys: Vec<String> = (10..40).map(|number| format!("k{number}")).collect();
+    for key in &keys {
+        ask(&mut writer, &format!("SET {key} v"), "+OK\r\n")?;
+        ask(&mut reader, &format!("GET {key}"), "$1\r\nv\r\n")?;
+    }
+    let (value, exists) = ("x".repeat(20_000), format!("EXISTS {}", keys.join(" ")));
+    let mut number = 0;
+    testkit::eventually("all keys are evicted", || {
+        for _ in 0..100 {
+            number += 1;
+            ask(&mut writer, &format!("SET filler{number} {value}"), "+OK\r\n")?;
+        }
+        send(&mut writer, &exists.split(' ').map(str::as_bytes).collect::<Vec<_>>())?;
+        Ok(writer.read_line()?.trim_end() == ":0")
+    })?;
+    let len = invalid("k10").len();
+    let told: HashSet<String> =
+        keys.iter().map(|_| Ok(String::from_utf8(reader.take(len)?)?)).collect::<anyhow::Result<_>>()?;
+    assert_eq!(told, keys.iter().map(|key| invalid(key)).collect());
+    is_quiet(&mut reader)?;
+    let mut published = HashSet::new();
+    while !keys.iter().all(|key| published.contains(key)) {
+        // The last line of a message is the key; those in front of it say that it is an eviction.
+        for line in notified("__keyevent@0__:evicted", "").lines().take(7) {
+            assert_eq!(listener.read_line()?.trim_end(), line);
+        }
+        listener.read_line()?;
+        published.insert(listener.read_line()?.trim_end().to_owned());
+    }
+    Ok(())
+}
+
+/// Time takes a key that nobody asks for any more.
+#[test]
+fn expiry_is_published_and_told_to_readers_on_every_driver() {
+    on_every_driver(|driver| {
+        let server = start(&["--driver", driver.name(), "--threads", "2"])?;
+        let (mut listener, mut reader, mut writer) = (listener(&server, "Ex")?, resp3(&server)?, server.connect()?);
+        ask(&mut reader, "CLIENT TRACKING ON", "+OK\r\n")?;
+        let mut number = 0;
+        // On a busy machine a key may have expired before it is read: then another one, for a longer time.
+        loop {
+            number += 1;
+            ask(&mut writer, &format!("SET k{number} v PX {}", 100 * number), "+OK\r\n")?;
+            send(&mut reader, &[b"EXISTS", format!("k{number}").as_bytes()])?;
+            let has_read = reader.take(4)? == b":1\r\n";
+            listener.expect(notified("__keyevent@0__:expired", &format!("k{number}")).as_bytes())?;
+            if has_read {
+                return reader.expect(invalid(&format!("k{number}")).as_bytes());
+            }
+        }
+    });
 }

@@ -87,6 +87,21 @@ impl<S: Store> Cache<S> {
         Ok(result)
     }
 
+    /// Gives a key this collection, which is not empty, in the place of whatever it has. The new value has no time of expiry.
+    /// An error means that nothing has been changed.
+    pub fn replace_collection<C: Collection>(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        collection: C,
+        now: Moment,
+    ) -> Result<(), OutOfMemory> {
+        // An entry that has expired is not one that is replaced.
+        self.find(hash, key, now);
+        let growth = collection.bytes().max(1);
+        self.store_collection(hash, key, collection, Attributes::default(), growth, now)
+    }
+
     fn change_object<C: Collection, R>(
         &mut self,
         (hash, key): (u64, &[u8]),

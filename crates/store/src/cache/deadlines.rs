@@ -59,10 +59,17 @@ impl<S: Store> Cache<S> {
     pub(super) fn expire_fields(&mut self, now: Moment) -> bool {
         for _ in 0..STEP_HASHES {
             let Some((hash, key)) = self.deadlines.take_due(now) else { return true };
-            let purge = |it: &mut Hash| (it.purge(now.unix_ms) > 0, it.view().next_expiry());
+            let purge = |it: &mut Hash| {
+                let has_purged = it.purge(now.unix_ms) > 0;
+                (has_purged, (has_purged, it.view().next_expiry()))
+            };
             // A key that is gone, or of another type by now, needs nothing.
-            if let Ok(Some(next)) = self.change_collection(hash, &key, 0, now, purge) {
+            let Ok((has_purged, next)) = self.change_collection(hash, &key, 0, now, purge) else { continue };
+            if let Some(next) = next {
                 self.deadlines.note(hash, &key, next);
+            }
+            if has_purged && let Some(observer) = &self.watched.observer {
+                observer.fields_expired(&key, self.store.find(hash, &key).is_none());
             }
         }
         false

@@ -68,6 +68,14 @@ impl<S: Store> Cache<S> {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_miss(&self, key: &[u8]) {
+        if let Some(observer) = &self.watched.observer {
+            observer.missed(key);
+        }
+    }
+
     #[inline]
     pub(super) fn note_change(&mut self, hash: u64, key: &[u8]) {
         if self.is_observed {

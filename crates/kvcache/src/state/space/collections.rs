@@ -59,16 +59,7 @@ impl<'a, S: Store> Item<'a, '_, S> {
             self.remove();
             return Ok(());
         }
-        let growth = collection.bytes();
-        if self.kind() != Some(C::KIND) || self.attributes().is_some_and(|attributes| attributes.expires_at != 0) {
-            // Nothing is removed unless there is memory for what comes.
-            self.reserve(growth)?;
-            self.remove();
-        }
-        self.change(growth, |present: &mut C| {
-            *present = collection;
-            (true, ())
-        })
+        Ok(self.cache.replace_collection(self.hash, &self.key, collection, self.now)?)
     }
 
     /// Returns Redis's name of the encoding of a collection; `None`: there is a string, or nothing.

@@ -7,6 +7,7 @@
 //!
 //! `KVCACHE_DIFFERENTIAL` is the number of commands, `KVCACHE_SEED` their seed.
 
+mod events;
 mod generate;
 pub(crate) mod reply;
 pub(crate) mod servers;

@@ -2,6 +2,7 @@
 
 mod benchmark;
 mod cli;
+mod libraries;
 mod python;
 mod table;
 mod tls;
