@@ -4,6 +4,7 @@ mod collection;
 mod deadlines;
 mod observer;
 mod reclaim;
+mod settings;
 mod watch;
 
 use std::sync::Arc;
@@ -414,43 +415,5 @@ impl<S: Store> Cache<S> {
     /// Returns the memory held once an entry of these lengths has been added.
     pub fn bytes_with_entry(&self, key_len: usize, value_len: usize) -> usize {
         self.bytes_with(Size { key_len, value_len, attributes: Attributes::default() })
-    }
-
-    pub fn policy(&self) -> PolicyKind {
-        self.policy.kind()
-    }
-
-    pub fn set_policy(&mut self, kind: PolicyKind) {
-        if kind != self.policy.kind() {
-            self.policy.set_kind(kind);
-            self.restart_policy();
-        }
-    }
-
-    /// Keeps the time of each entry's last use, whatever the policy needs. The cache must be empty.
-    pub fn track_use(&mut self) {
-        self.is_use_tracked = true;
-        self.store.keep_access(true);
-    }
-
-    fn restart_policy(&mut self) {
-        self.store.keep_access(self.is_use_tracked || self.policy.needs_access());
-        self.policy.restart(self.store.len());
-    }
-
-    /// Returns the limit in bytes; `None`: no limit.
-    pub fn limit(&self) -> Option<usize> {
-        (self.limit != usize::MAX).then_some(self.limit)
-    }
-
-    /// Changes the limit; `None`: no limit. A lower one is reached step by step, by [`Cache::shrink_some`] and as entries are
-    /// set.
-    pub fn set_limit(&mut self, limit: Option<usize>) {
-        if limit.is_some() != (self.limit != usize::MAX) {
-            self.policy.set_limited(limit.is_some());
-            self.restart_policy();
-        }
-        self.limit = limit.unwrap_or(usize::MAX);
-        self.note_objects();
     }
 }

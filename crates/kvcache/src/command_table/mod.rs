@@ -3,8 +3,8 @@
 //! RESP's commands have rows with an arity, flags and keys; those of the other protocols have only names, see [`UsVerb`]
 //! and [`MemcachedVerb`].
 
+mod collection_rows;
 mod rows;
-mod set_rows;
 mod verbs;
 
 use std::{collections::HashMap, sync::LazyLock};
@@ -12,8 +12,8 @@ use std::{collections::HashMap, sync::LazyLock};
 use store::collections::parse_integer;
 
 pub(crate) use self::{
+    collection_rows::with_collection_rows,
     rows::with_command_rows,
-    set_rows::with_set_rows,
     verbs::{CommandName, MEMCACHED_FIRST, MemcachedVerb, Protocol, UsVerb, command_names},
 };
 

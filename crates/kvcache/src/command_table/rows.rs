@@ -7,7 +7,7 @@
 /// its handler.
 macro_rules! with_command_rows {
     ($then:ident) => {
-        $crate::command_table::with_set_rows! { $then;
+        $crate::command_table::with_collection_rows! { $then;
             /// Returns the value of a key.
             "get" (2) [READONLY FAST] ONE_KEY, "string" "1.0.0" => strings::get;
             /// Sets the value of a key, optionally with a condition and an expiry.
@@ -68,62 +68,6 @@ macro_rules! with_command_rows {
             "bitfield" (-2) [WRITE DENYOOM] ONE_KEY, "bitmap" "3.2.0" => bitfield::bitfield;
             /// Reads integers of any width in a value.
             "bitfield_ro" (-2) [READONLY FAST] ONE_KEY, "bitmap" "6.0.0" => bitfield::bitfield_ro;
-            /// Sets fields of a hash.
-            "hset" (-4) [WRITE DENYOOM FAST] ONE_KEY, "hash" "2.0.0" => hashes::hset;
-            /// Sets a field of a hash that does not exist.
-            "hsetnx" (4) [WRITE DENYOOM FAST] ONE_KEY, "hash" "2.0.0" => hashes::hsetnx;
-            /// Sets fields of a hash; HSET does, too.
-            "hmset" (-4) [WRITE DENYOOM FAST] ONE_KEY, "hash" "2.0.0" => hashes::hmset;
-            /// Returns the value of a field.
-            "hget" (3) [READONLY FAST] ONE_KEY, "hash" "2.0.0" => hashes::hget;
-            /// Returns the values of several fields.
-            "hmget" (-3) [READONLY FAST] ONE_KEY, "hash" "2.0.0" => hashes::hmget;
-            /// Returns all fields and their values.
-            "hgetall" (2) [READONLY] ONE_KEY, "hash" "2.0.0" => hashes::hgetall;
-            /// Returns the names of all fields.
-            "hkeys" (2) [READONLY] ONE_KEY, "hash" "2.0.0" => hashes::hkeys;
-            /// Returns the values of all fields.
-            "hvals" (2) [READONLY] ONE_KEY, "hash" "2.0.0" => hashes::hvals;
-            /// Returns the number of fields.
-            "hlen" (2) [READONLY FAST] ONE_KEY, "hash" "2.0.0" => hashes::hlen;
-            /// Returns the length of the value of a field.
-            "hstrlen" (3) [READONLY FAST] ONE_KEY, "hash" "3.2.0" => hashes::hstrlen;
-            /// Tells if a field exists.
-            "hexists" (3) [READONLY FAST] ONE_KEY, "hash" "2.0.0" => hashes::hexists;
-            /// Deletes fields, and the hash with its last one.
-            "hdel" (-3) [WRITE FAST] ONE_KEY, "hash" "2.0.0" => hashes::hdel;
-            /// Increments the integer value of a field.
-            "hincrby" (4) [WRITE DENYOOM FAST] ONE_KEY, "hash" "2.0.0" => hashes::hincrby;
-            /// Increments the floating-point value of a field.
-            "hincrbyfloat" (4) [WRITE DENYOOM FAST] ONE_KEY, "hash" "2.6.0" => hashes::hincrbyfloat;
-            /// Returns random fields.
-            "hrandfield" (-2) [READONLY] ONE_KEY, "hash" "6.2.0" => hash_samples::hrandfield;
-            /// Iterates over the fields.
-            "hscan" (-3) [READONLY] ONE_KEY, "hash" "2.8.0" => hash_samples::hscan;
-            /// Sets the expiry of fields in seconds.
-            "hexpire" (-6) [WRITE DENYOOM FAST] ONE_KEY, "hash" "7.4.0" => field_expiry::hexpire;
-            /// Sets the expiry of fields in milliseconds.
-            "hpexpire" (-6) [WRITE DENYOOM FAST] ONE_KEY, "hash" "7.4.0" => field_expiry::hpexpire;
-            /// Sets the expiry of fields to a Unix time in seconds.
-            "hexpireat" (-6) [WRITE DENYOOM FAST] ONE_KEY, "hash" "7.4.0" => field_expiry::hexpireat;
-            /// Sets the expiry of fields to a Unix time in milliseconds.
-            "hpexpireat" (-6) [WRITE DENYOOM FAST] ONE_KEY, "hash" "7.4.0" => field_expiry::hpexpireat;
-            /// Returns the seconds until fields expire.
-            "httl" (-5) [READONLY FAST] ONE_KEY, "hash" "7.4.0" => field_expiry::httl;
-            /// Returns the milliseconds until fields expire.
-            "hpttl" (-5) [READONLY FAST] ONE_KEY, "hash" "7.4.0" => field_expiry::hpttl;
-            /// Returns the Unix time in seconds at which fields expire.
-            "hexpiretime" (-5) [READONLY FAST] ONE_KEY, "hash" "7.4.0" => field_expiry::hexpiretime;
-            /// Returns the Unix time in milliseconds at which fields expire.
-            "hpexpiretime" (-5) [READONLY FAST] ONE_KEY, "hash" "7.4.0" => field_expiry::hpexpiretime;
-            /// Removes the expiry of fields.
-            "hpersist" (-5) [WRITE FAST] ONE_KEY, "hash" "7.4.0" => field_expiry::hpersist;
-            /// Returns the values of fields, and deletes them.
-            "hgetdel" (-5) [WRITE FAST] ONE_KEY, "hash" "8.0.0" => field_values::hgetdel;
-            /// Returns the values of fields, and changes their expiry.
-            "hgetex" (-5) [WRITE FAST] ONE_KEY, "hash" "8.0.0" => field_values::hgetex;
-            /// Sets the values of fields and their expiry.
-            "hsetex" (-6) [WRITE DENYOOM FAST] ONE_KEY, "hash" "8.0.0" => field_values::hsetex;
             /// Deletes keys.
             "unlink" (-2) [WRITE FAST] ALL_KEYS, "generic" "4.0.0" => generic::del;
             /// Counts the keys that exist.

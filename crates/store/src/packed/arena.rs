@@ -5,6 +5,9 @@
 //! block is addressed in units of 4 bytes; finding its chunk takes a shift. All access is checked against the bounds of the
 //! chunk: an address that is out of date reads another block, but never memory that is not there.
 
+#[cfg(test)]
+mod checks;
+
 use std::{
     mem::MaybeUninit,
     sync::{
@@ -416,38 +419,4 @@ pub(super) struct VacatedPage {
     pub(super) class: usize,
     /// Blocks that have to move.
     pub(super) live: Vec<u32>,
-}
-
-#[cfg(test)]
-impl Arena {
-    /// Checks all counters and lists, and returns the number of blocks in use.
-    pub(super) fn count_live(&self) -> usize {
-        let mut free = [0; CLASSES];
-        let mut live = 0;
-        let mut listed = 0;
-        for (number, page) in self.pages.iter().enumerate().filter(|(_, page)| page.fresh > 0 || page.is_listed) {
-            let class = usize::from(page.class);
-            let base = (number * PAGE_UNITS) as u32;
-            let blocks = (0..u32::from(page.fresh)).step_by(classes::units(class)).map(|at| base + at);
-            assert_eq!(blocks.filter(|&at| self.is_live(at)).count(), usize::from(page.live), "page {number}");
-            let room = classes::capacity(class) - usize::from(page.live);
-            assert_eq!(page.is_listed, room > 0, "page {number}");
-            assert!(page.live > 0 || page.fresh == 0, "page {number} is empty and not in the pool");
-            free[class] += room;
-            live += usize::from(page.live);
-            listed += usize::from(page.is_listed);
-        }
-        for (class, free) in free.into_iter().enumerate() {
-            assert_eq!(self.classes[class].free as usize, free, "class {class}");
-            let mut at = self.classes[class].first;
-            while at != NONE {
-                assert_eq!(usize::from(self.pages[at as usize].class), class);
-                (at, listed) = (self.pages[at as usize].next, listed - 1);
-            }
-        }
-        assert_eq!(listed, 0, "a page is in no list");
-        let ready: usize = self.chunks.iter().map(|chunk| chunk.ready() / PAGE).sum();
-        assert_eq!(self.resident, ready - self.released.len());
-        live
-    }
 }

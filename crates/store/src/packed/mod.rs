@@ -13,6 +13,7 @@ mod entry;
 mod external;
 mod group;
 mod memory;
+mod reshape;
 mod scout;
 mod segment;
 mod table;
@@ -321,28 +322,6 @@ impl PackedStore {
         Header::new(key_len, value_len, attributes, self.base_for(attributes))
     }
 
-    /// Moves all entries to an arena that is empty. Their access words are 0 there.
-    fn move_to(&mut self, mut arena: Arena) {
-        let mut number = 0;
-        loop {
-            let cursor = self.table.cursor(number);
-            for group in self.table.groups(cursor) {
-                for slot in group.used() {
-                    let entry = self.arena.block(group.block(slot));
-                    let len = Header::read(entry).block_len();
-                    let at = arena.allocate(arena.class_of(len));
-                    arena.block_mut(at)[..len].copy_from_slice(&entry[..len]);
-                    group.set_block(slot, at);
-                }
-            }
-            number = self.table.after_segment(cursor);
-            if number == 0 {
-                break;
-            }
-        }
-        self.arena = arena;
-    }
-
     #[inline(always)]
     fn is_key(&self, block: u32, key: &[u8]) -> bool {
         let block = self.arena.block(block);
@@ -407,53 +386,6 @@ impl PackedStore {
 
     fn entries(&self) -> Entries<'_> {
         Entries { arena: &self.arena, external: &self.external, hasher: &self.options.hasher }
-    }
-
-    /// Replaces a value by one of another length, or with other attributes beside it.
-    #[inline(never)]
-    fn reshape(
-        &mut self,
-        hash: u64,
-        location: Location,
-        new: Header,
-        value: &[u8],
-        attributes: Attributes,
-    ) -> (Location, bool) {
-        let block = self.arena.block(location.0);
-        let old = Header::read(block);
-        if !old.is_live() {
-            return (location, false);
-        }
-        if old.is_shared() {
-            self.external.remove(old.value(block));
-        }
-        let new = match attributes.expires_at {
-            0 => new,
-            _ => {
-                self.expiry_base = self.base_for(attributes);
-                old.with(value.len(), attributes, self.expiry_base)
-            }
-        };
-        let number = new.is_shared().then(|| self.external.add(value));
-        let value = number.as_ref().map_or(value, |number| number);
-        let (old_class, new_class) = (self.arena.class_of(old.block_len()), self.arena.class_of(new.block_len()));
-        let at = match old_class == new_class {
-            true => location.0,
-            false => self.arena.allocate(new_class),
-        };
-        self.arena.copy((location.0, old.key_at()), (at, new.key_at()), old.key_len());
-        let block = self.arena.block_mut(at);
-        new.write(block);
-        new.write_attributes(block, attributes);
-        new.write_value(block, value);
-        if at != location.0 {
-            self.table.moved(hash, location.0, at);
-            self.arena.free(location.0);
-        }
-        if new.expires() != old.expires() {
-            self.table.set_expiring(hash, at, new.expires());
-        }
-        (Location(at), at != location.0)
     }
 }
 

@@ -4,6 +4,7 @@ mod clients;
 mod events;
 mod memcached;
 mod memcached_binary;
+mod memcached_text;
 mod python;
 mod scaling;
 mod smoke;
