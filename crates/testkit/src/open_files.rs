@@ -1,6 +1,9 @@
 //! Laws of every server where few files may be open.
 
-use std::process::Command;
+use std::{
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use anyhow::{Context, anyhow, ensure};
 
@@ -17,6 +20,12 @@ pub fn with_open_files(command: &Command, limit: usize) -> Command {
     shell
 }
 
+/// Waits for the turn of a test that opens thousands of files: the tests of one program share its limit.
+pub fn many_files() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Exchange of one client: what it sends, and how the answer to that begins. What follows is not read.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange<'a> {
@@ -31,6 +40,7 @@ pub fn connections_come_first(
     exchange: Exchange<'_>,
     fill: impl Fn(&Server) -> anyhow::Result<()> + Sync,
 ) {
+    let _turn = many_files();
     for (limit, connections) in LIMITS {
         check_each(DriverKind::ALL, 2, |&driver| {
             let mut server = Server::start_command(with_open_files(&command(driver), limit), 1)?;

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use testkit::{
     Client, ReadBuffer, Server, eventually,
-    open_files::{Exchange, connections_come_first},
+    open_files::{Exchange, connections_come_first, many_files},
 };
 
 use crate::process::setup::{EVENT_LOOPS, Http, LARGE, PLAIN, Setup, TWO_THREADS, content, get};
@@ -15,6 +15,7 @@ const RESIDENT_BYTES_MAX: u64 = 2 << 10;
 #[test]
 fn five_thousand_idle_connections_cost_little_memory() {
     const COUNT: usize = 5_000;
+    let _turn = many_files();
     let tree = tempfile::tempdir().unwrap();
     std::fs::write(tree.path().join("a.txt"), "0123456789").unwrap();
     let setup = Setup { drivers: &EVENT_LOOPS, concurrency: 1, ..PLAIN };
