@@ -124,8 +124,9 @@ fn a_request_that_is_never_sent_does_not_shift_the_others() {
             ms % 1000
         )
     };
-    // The second falls due with the first, and when that has timed out it has waited for as long itself.
-    let log = [line(0, "/silent"), line(0, "/never-sent"), line(2_000, "/after")].concat();
+    // The second falls due with the first, and when that has timed out it has waited for as long itself. A time has a fraction,
+    // or they would be spread over the second.
+    let log = [line(0, "/silent"), line(0, "/never-sent"), line(2_001, "/after")].concat();
     let directory = private_directory();
     let file = directory.path().join("access.log");
     std::fs::write(&file, log).expect("written");
