@@ -81,7 +81,7 @@ fn server() -> (Setup<HttpServer>, Frames) {
 }
 
 #[library_benchmark]
-#[bench::streams_32(args = (server()), config = at_most(10_000_000))]
+#[bench::streams_32(args = (server()), config = at_most(19_990_000))]
 fn http2_get((mut setup, mut frames): (Setup<HttpServer>, Frames)) -> (Setup<HttpServer>, Frames) {
     for _ in 0..TURNS {
         frames.renumber();
@@ -138,7 +138,7 @@ fn client() -> Client {
 }
 
 #[library_benchmark]
-#[bench::streams_32(args = (client()), config = at_most(10_000_000))]
+#[bench::streams_32(args = (client()), config = at_most(2_607_000))]
 fn http2_reply(mut client: Client) -> Client {
     for _ in 0..TURNS {
         client.turn();

@@ -14,6 +14,7 @@
 
 mod codecs;
 mod generator;
+mod http2;
 mod servers;
 mod stores;
 
@@ -30,9 +31,11 @@ fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
 const TURNS: usize = 100;
 
 mod counted {
-    use super::{codecs::decode, generator::check_replies, servers::serve_requests, stores::store_and_evict};
+    use super::{
+        codecs::decode, generator::check_replies, http2::multiplex, servers::serve_requests, stores::store_and_evict,
+    };
 
-    gungraun::main!(library_benchmark_groups = decode, store_and_evict, serve_requests, check_replies);
+    gungraun::main!(library_benchmark_groups = decode, store_and_evict, serve_requests, check_replies, multiplex);
 
     pub(super) fn run() {
         main();

@@ -27,10 +27,10 @@ use crate::{
 };
 
 /// A server, a connection to it, and the input that it gets.
-struct Setup<P: Protocol> {
+pub(crate) struct Setup<P: Protocol> {
     server: P,
     session: Session<P>,
-    input: Vec<u8>,
+    pub(crate) input: Vec<u8>,
     now: Now,
 }
 
@@ -39,16 +39,27 @@ fn now() -> Now {
     Now { instant: Instant::now(), unix: Duration::from_secs(2_000_000_000) }
 }
 
+impl<P: Protocol> Setup<P> {
+    /// Puts a new connection in the place of the one before.
+    pub(crate) fn reconnect(&mut self) {
+        self.session = session_of(&self.server, self.now);
+    }
+}
+
+fn session_of<P: Protocol>(server: &P, now: Now) -> Session<P> {
+    Session::new(server, Peer::unknown(std::io::stdin().as_fd(), 0), Limits::default(), now)
+}
+
 fn setup<P: Protocol>(server: P, input: Vec<u8>) -> Setup<P> {
-    let (stdin, now) = (std::io::stdin(), now());
-    let session = Session::new(&server, Peer::unknown(stdin.as_fd(), 0), Limits::default(), now);
+    let now = now();
+    let session = session_of(&server, now);
     let mut setup = Setup { server, session, input, now };
     // The first requests fill caches and grow buffers.
     serve(&mut setup);
     setup
 }
 
-fn serve<P: Protocol>(setup: &mut Setup<P>) -> usize {
+pub(crate) fn serve<P: Protocol>(setup: &mut Setup<P>) -> usize {
     let mut bytes = 0;
     setup.session.feed(&setup.server, &setup.input, setup.now);
     while let Some(front) = setup.session.outbox().front() {
@@ -157,7 +168,7 @@ fn http_get(mut setup: Setup<web::WebServer<Page>>) -> Setup<web::WebServer<Page
 
 /// Makes an http-server that has the requested file in its cache: the check of its path, the lookup in the cache and the
 /// response are those of a real hit.
-fn http_server() -> Setup<HttpServer> {
+pub(crate) fn http_server() -> Setup<HttpServer> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(directory.path().join("small"), [b'x'; 128]).expect("a file in it");
     let site = http_server::Site::open(directory.path(), SiteOptions::default()).expect("the directory can be served");
@@ -211,8 +222,8 @@ fn kvcache(input: Vec<u8>) -> Setup<KvServer<PackedStore>> {
 }
 
 #[library_benchmark]
-#[bench::get_100(args = (kvcache(resp_commands(b"GET", None))), config = at_most(59_800))]
-#[bench::set_100(args = (kvcache(resp_commands(b"SET", Some(b"xxxxxxxxxxxx")))), config = at_most(76_400))]
+#[bench::get_100(args = (kvcache(resp_commands(b"GET", None))), config = at_most(58_500))]
+#[bench::set_100(args = (kvcache(resp_commands(b"SET", Some(b"xxxxxxxxxxxx")))), config = at_most(73_700))]
 fn kvcache_pipeline(mut setup: Setup<KvServer<PackedStore>>) -> Setup<KvServer<PackedStore>> {
     serve(&mut setup);
     setup

@@ -69,13 +69,13 @@ fn set<S: Store>(mut setup: Setup<S>) -> Setup<S> {
 }
 
 #[library_benchmark]
-#[bench::get(args = (known()), config = at_most(433_000))]
+#[bench::get(args = (known()), config = at_most(426_900))]
 fn packed_get(setup: Setup<PackedStore>) -> Setup<PackedStore> {
     get(setup)
 }
 
 #[library_benchmark]
-#[bench::set(args = (known()), config = at_most(691_000))]
+#[bench::set(args = (known()), config = at_most(672_000))]
 fn packed_set(setup: Setup<PackedStore>) -> Setup<PackedStore> {
     set(setup)
 }
