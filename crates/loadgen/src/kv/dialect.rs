@@ -28,7 +28,7 @@ pub enum Action {
     GetMissing,
     Set,
     Del,
-    /// A get by [`SCRIPT`]; RESP alone has scripts.
+    /// A get by `SCRIPT`; RESP alone has scripts.
     Script,
 }
 
