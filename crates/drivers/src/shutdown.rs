@@ -27,7 +27,7 @@ struct Inner {
 #[derive(Debug)]
 struct Sleeper {
     waker: Waker,
-    /// Of a loop, the last question that it has answered.
+    /// Last question that a loop has answered.
     answered: Option<Arc<AtomicU32>>,
 }
 

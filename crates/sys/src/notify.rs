@@ -1,4 +1,4 @@
-//! What a service tells its manager, by datagrams as sd_notify(3) describes.
+//! Messages of a service to its manager, by datagrams as sd_notify(3) describes.
 
 use std::{
     env,

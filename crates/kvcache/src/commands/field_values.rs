@@ -18,7 +18,7 @@ use crate::{
 
 const BAD_NUMBER: &str = "ERR Number of fields must be a positive integer";
 
-/// What becomes of the expiry of the fields that a command names.
+/// New expiry of the fields that a command names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NewExpiry {
     Keep,

@@ -73,7 +73,7 @@ fn the_service_manager_is_told_of_every_state() {
     });
 }
 
-/// What the hook at the end of a reload says is its status.
+/// The status is the text of the hook at the end of a reload.
 #[test]
 fn a_reload_is_over_when_its_hooks_are_and_a_failure_is_the_status() {
     ONE_THREAD.check(|case| {
