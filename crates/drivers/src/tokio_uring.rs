@@ -39,9 +39,12 @@ use output::unless_interrupted;
 use waiting::Event;
 
 /// The first read; a read in flight owns its buffer, so this is what an idle connection holds.
-const READ_MIN: usize = 512;
+const READ_MIN: usize = 256;
 /// A connection that fills its buffer gets a larger one, up to this.
 const READ_MAX: usize = 16 * 1024;
+/// A buffer of which a read has left this share empty is exchanged for a small one: a handshake's, or an upload's, would
+/// stay with a connection that is idle from then on.
+const READ_SPARE: usize = 8;
 
 pub(crate) struct TokioUring;
 
@@ -191,22 +194,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
             }
             state.tally.publish(state.counters);
             buffer.resize(want, 0);
-            let (read, back) = {
-                let mut reading = pin!(stream.read(buffer));
-                loop {
-                    match state.event(stream, reading.as_mut()).await {
-                        Event::Done(done) => break done,
-                        Event::Deadline => {
-                            state.session.tick(state.protocol, clock::now(), || uptake(stream));
-                            state.flush(stream).await?;
-                            if state.session.is_done() {
-                                reset_if_cut_off(&mut state.session, stream);
-                                stream.shutdown(Half::Both)?;
-                            }
-                        }
-                    }
-                }
-            };
+            let (read, back) = state.read(stream, buffer).await?;
             buffer = back;
             match unless_interrupted(read)? {
                 None => {}
@@ -216,6 +204,33 @@ impl<'a, P: Protocol> Connection<'a, P> {
                     state.session.feed(state.protocol, &buffer[..n], clock::now());
                     if n == want {
                         want = (want * 2).min(READ_MAX);
+                    } else if n < want / READ_SPARE {
+                        (buffer, want) = (Vec::new(), READ_MIN);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<P: Protocol> ConnectionState<'_, P> {
+    /// Reads once, and does what falls due meanwhile.
+    async fn read(
+        &mut self,
+        stream: &TcpStream,
+        buffer: Vec<u8>,
+    ) -> io::Result<tokio_uring::BufResult<usize, Vec<u8>>> {
+        let mut reading = pin!(stream.read(buffer));
+        loop {
+            match self.event(stream, reading.as_mut()).await {
+                Event::Done(done) => return Ok(done),
+                Event::Deadline => {
+                    self.session.tick(self.protocol, clock::now(), || uptake(stream));
+                    // Boxed, since a connection has room for what it waits for beside its read.
+                    Box::pin(self.flush(stream)).await?;
+                    if self.session.is_done() {
+                        reset_if_cut_off(&mut self.session, stream);
+                        stream.shutdown(Half::Both)?;
                     }
                 }
             }

@@ -1,7 +1,8 @@
-use std::{io, net::Shutdown as Half, pin::pin};
+use std::{io, mem, net::Shutdown as Half, pin::pin};
 
 use bytes::Bytes;
 use proto::{FileRegion, MappedRegion, PipeRegion, PipeSource, Protocol, Segment, Taken};
+use tokio::time::timeout;
 use tokio_uring::{
     buf::{BoundedBuf, IoBuf},
     fs::File,
@@ -9,7 +10,7 @@ use tokio_uring::{
 };
 
 use super::{ConnectionState, waiting::Event};
-use crate::{clock, closing::reset_if_cut_off, peer::uptake, pipes::FillOutcome, write::is_lost_page};
+use crate::{clock, closing::reset_if_cut_off, peer::uptake, pipes::FillOutcome, wheel::TICK, write::is_lost_page};
 
 /// `None` for an operation that a stop of the process has interrupted before it came to anything: in a worker of the
 /// kernel's it is not restarted, as the system call would be (signal(7)).
@@ -29,10 +30,10 @@ impl<P: Protocol> ConnectionState<'_, P> {
         self.session.take_pushes_so_far();
         while !self.session.is_aborted() {
             match self.session.outbox().take() {
-                Taken::Segment(segment) => {
-                    let sent = self.send(stream, segment).await?;
+                Taken::Segment(mut segment) => {
+                    self.send(stream, &mut segment).await?;
                     let outbox = self.session.outbox();
-                    outbox.recycle(sent);
+                    outbox.recycle(segment);
                     self.pipes.borrow_mut().put(outbox.emptied_pipe());
                     self.session.report_sent(self.protocol, clock::now);
                 }
@@ -53,34 +54,47 @@ impl<P: Protocol> ConnectionState<'_, P> {
         Ok(())
     }
 
-    async fn send(&mut self, stream: &TcpStream, segment: Segment) -> io::Result<Segment> {
-        Ok(match segment {
-            Segment::Owned(bytes) => Segment::Owned(self.write(stream, bytes).await?),
-            Segment::Shared(bytes) => Segment::Shared(self.write::<Bytes>(stream, bytes).await?),
-            // Boxed, since every idle connection has room for the largest of its steps.
-            Segment::Mapped(region) => Box::pin(self.send_mapped(stream, region)).await?,
-            Segment::File(region) => Segment::File(Box::pin(self.send_file(stream, region)).await?),
-            Segment::Pipe(region) => Box::pin(self.send_pipe(stream, region)).await?,
-            promise @ Segment::Deferred(_) => promise,
-        })
+    /// Sends a segment, and leaves what can be used again in its place. Every idle connection has room for the largest of
+    /// its steps: what is lent is held once, what is passed on by value at each level, and rare steps are boxed.
+    async fn send(&mut self, stream: &TcpStream, segment: &mut Segment) -> io::Result<()> {
+        match segment {
+            Segment::Owned(bytes) => return self.write(stream, bytes).await,
+            Segment::Shared(bytes) => return self.write(stream, bytes).await,
+            Segment::Deferred(_) => return Ok(()),
+            Segment::Mapped(_) | Segment::File(_) | Segment::Pipe(_) => {}
+        }
+        Box::pin(self.send_region(stream, segment)).await
+    }
+
+    async fn send_region(&mut self, stream: &TcpStream, segment: &mut Segment) -> io::Result<()> {
+        *segment = match mem::replace(segment, Segment::Owned(Vec::new())) {
+            Segment::Mapped(region) => self.send_mapped(stream, region).await?,
+            Segment::File(region) => Segment::File(self.send_file(stream, region).await?),
+            Segment::Pipe(region) => self.send_pipe(stream, region).await?,
+            other => other,
+        };
+        Ok(())
     }
 
     /// Writes it all, in steps that show whether the peer takes anything.
-    async fn write<B: BoundedBuf<Buf = B> + IoBuf>(&mut self, stream: &TcpStream, bytes: B) -> io::Result<B> {
-        let (mut bytes, mut at) = (bytes, 0);
-        while at < IoBuf::bytes_init(&bytes) {
-            let (back, n) = self.write_some(stream, bytes, at).await?;
-            (bytes, at) = (back, at + n);
+    async fn write<B: BoundedBuf<Buf = B> + IoBuf + Default>(
+        &mut self,
+        stream: &TcpStream,
+        bytes: &mut B,
+    ) -> io::Result<()> {
+        let mut at = 0;
+        while at < IoBuf::bytes_init(bytes) {
+            at += self.write_some(stream, bytes, at).await?;
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Writes a mapping from where it is, and from a lost page on what there is of its file.
     async fn send_mapped(&mut self, stream: &TcpStream, mut region: MappedRegion) -> io::Result<Segment> {
         let (mut bytes, mut at) = (region.to_bytes(), 0);
         while at < bytes.len() {
-            match self.write_some::<Bytes>(stream, bytes, at).await {
-                Ok((back, n)) => (bytes, at) = (back, at + n),
+            match self.write_some::<Bytes>(stream, &mut bytes, at).await {
+                Ok(n) => at += n,
                 Err(error) if is_lost_page(&error) => {
                     region.skip(at);
                     return Ok(Segment::File(self.send_file(stream, region.fall_back()).await?));
@@ -91,18 +105,25 @@ impl<P: Protocol> ConnectionState<'_, P> {
         Ok(Segment::Mapped(region))
     }
 
-    /// Writes once, from `at`, and returns how much.
-    async fn write_some<B: BoundedBuf<Buf = B> + IoBuf>(
+    /// Writes once, from `at`, and returns how much. The buffer is empty if that fails.
+    async fn write_some<B: BoundedBuf<Buf = B> + IoBuf + Default>(
         &mut self,
         stream: &TcpStream,
-        mut bytes: B,
+        bytes: &mut B,
         at: usize,
-    ) -> io::Result<(B, usize)> {
+    ) -> io::Result<usize> {
         let mut interruptions = 0;
         loop {
-            let mut writing = pin!(stream.write(bytes.slice(at..)).submit());
+            let mut writing = pin!(stream.write(mem::take(bytes).slice(at..)).submit());
             let (wrote, back) = loop {
-                match self.output_event(stream, writing.as_mut()).await {
+                let mut event = self.event(stream, writing.as_mut()).await;
+                // Where the process was kept from running, both may have come: then the write has a moment to say so, and to
+                // be submitted in the first place.
+                if matches!(event, Event::Deadline) {
+                    let late = Box::pin(timeout(TICK, writing.as_mut()));
+                    event = late.await.map_or(Event::Deadline, Event::Done);
+                }
+                match event {
                     Event::Done(done) => break done,
                     Event::Deadline => {
                         self.session.tick(self.protocol, clock::now(), || uptake(stream));
@@ -113,7 +134,7 @@ impl<P: Protocol> ConnectionState<'_, P> {
                     }
                 }
             };
-            bytes = back.into_inner();
+            *bytes = back.into_inner();
             match unless_interrupted(wrote)? {
                 None => {
                     interruptions += 1;
@@ -129,7 +150,7 @@ impl<P: Protocol> ConnectionState<'_, P> {
                 Some(n) => {
                     self.tally.0.bytes_out += n as u64;
                     self.session.sent(clock::now());
-                    return Ok((bytes, n));
+                    return Ok(n);
                 }
             }
         }
@@ -152,11 +173,11 @@ impl<P: Protocol> ConnectionState<'_, P> {
                     (read.map_err(Into::into), chunk.slice(..))
                 }
             };
-            let chunk = chunk.into_inner();
-            let (chunk, n) = match unless_interrupted(read)? {
-                None => (chunk, 0),
+            let mut chunk = chunk.into_inner();
+            let n = match unless_interrupted(read)? {
+                None => 0,
                 Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()), // It shrank.
-                Some(_) => self.write_some(stream, chunk, 0).await?,
+                Some(_) => self.write_some(stream, &mut chunk, 0).await?,
             };
             self.chunks.give_back(chunk);
             region.offset += n as u64;
@@ -174,8 +195,8 @@ impl<P: Protocol> ConnectionState<'_, P> {
         }
         let outcome = self.pipes.borrow_mut().fill(&mut region)?;
         if outcome == FillOutcome::NoPipe {
-            let (head, file) = region.fall_back().ok_or(io::ErrorKind::InvalidData)?;
-            self.write::<Bytes>(stream, head).await?;
+            let (mut head, file) = region.fall_back().ok_or(io::ErrorKind::InvalidData)?;
+            self.write::<Bytes>(stream, &mut head).await?;
             return Ok(Segment::File(self.send_file(stream, file).await?));
         }
         while let Some(scratch) = region.scratch().filter(|scratch| scratch.filled > 0) {
@@ -186,11 +207,11 @@ impl<P: Protocol> ConnectionState<'_, P> {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             chunk.truncate(n);
-            let (chunk, written) = self.write_some(stream, chunk, 0).await?;
-            let rest = chunk[written..].to_vec();
+            let written = self.write_some(stream, &mut chunk, 0).await?;
+            let mut rest = chunk[written..].to_vec();
             self.chunks.give_back(chunk);
             drop(permit);
-            self.write(stream, rest).await?;
+            self.write(stream, &mut rest).await?;
             region.advance(n as u64);
         }
         Ok(Segment::Pipe(region))

@@ -8,11 +8,10 @@ use std::{
 };
 
 use proto::Protocol;
-use tokio::time::timeout;
 use tokio_uring::net::TcpStream;
 
 use super::ConnectionState;
-use crate::{clock, peer::uptake, shutdown::Stage, wheel::TICK};
+use crate::{clock, peer::uptake, shutdown::Stage};
 
 /// Event that a connection waited for.
 pub(super) enum Event<T> {
@@ -22,29 +21,15 @@ pub(super) enum Event<T> {
 
 impl<P: Protocol> ConnectionState<'_, P> {
     /// Waits for an operation and for the session's deadline, whichever comes first.
-    pub(super) async fn event<F: Future>(
-        &mut self,
-        stream: &TcpStream,
-        mut operation: Pin<&mut F>,
-    ) -> Event<F::Output> {
-        poll_fn(|cx| match operation.as_mut().poll(cx) {
+    pub(super) fn event<'w, F: Future>(
+        &'w mut self,
+        stream: &'w TcpStream,
+        mut operation: Pin<&'w mut F>,
+    ) -> impl Future<Output = Event<F::Output>> {
+        poll_fn(move |cx| match operation.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Event::Done(done)),
             Poll::Pending => self.poll_deadline(stream, cx).map(|()| Event::Deadline),
         })
-        .await
-    }
-
-    /// The same for output. Where the process was kept from running, both may have come: then the operation has a
-    /// moment to say so, and to be submitted in the first place.
-    pub(super) async fn output_event<F: Future>(
-        &mut self,
-        stream: &TcpStream,
-        mut operation: Pin<&mut F>,
-    ) -> Event<F::Output> {
-        match self.event(stream, operation.as_mut()).await {
-            Event::Deadline => timeout(TICK, operation).await.map_or(Event::Deadline, Event::Done),
-            done @ Event::Done(_) => done,
-        }
     }
 
     /// Returns when a promise is settled, or when the session has run out of patience with it.
