@@ -81,21 +81,21 @@ fn packed_set(setup: Setup<PackedStore>) -> Setup<PackedStore> {
 }
 
 #[library_benchmark]
-#[bench::get(args = (known()), config = at_most(520_000))]
+#[bench::get(args = (known()), config = at_most(480_000))]
 fn hashbrown_get(setup: Setup<HashbrownStore>) -> Setup<HashbrownStore> {
     get(setup)
 }
 
 #[library_benchmark]
-#[bench::get(args = (known()), config = at_most(532_000))]
+#[bench::get(args = (known()), config = at_most(480_000))]
 fn std_get(setup: Setup<StdStore>) -> Setup<StdStore> {
     get(setup)
 }
 
 #[library_benchmark]
-#[bench::lru(args = (full("allkeys-lru")), config = at_most(4_860_000))]
-#[bench::lfu(args = (full("allkeys-lfu")), config = at_most(5_380_000))]
-#[bench::random(args = (full("allkeys-random")), config = at_most(3_725_000))]
+#[bench::lru(args = (full("allkeys-lru")), config = at_most(4_760_000))]
+#[bench::lfu(args = (full("allkeys-lfu")), config = at_most(5_280_000))]
+#[bench::random(args = (full("allkeys-random")), config = at_most(3_570_000))]
 #[bench::s3fifo(args = (full("allkeys-s3fifo")), config = at_most(4_421_000))]
 fn evict(setup: Setup<PackedStore>) -> Setup<PackedStore> {
     set(setup)

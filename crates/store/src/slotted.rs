@@ -68,6 +68,11 @@ impl<I: Index> Store for Slotted<I> {
     }
 
     #[inline]
+    fn expires_at(&self, location: u32) -> u64 {
+        self.slots.expires_at(location)
+    }
+
+    #[inline]
     fn access(&self, location: u32) -> u32 {
         self.slots.access(location)
     }

@@ -179,12 +179,14 @@ fn tracked_keys_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, S
     Ok(Box::new(move |call| call.state.tracking.keys_max.store(keys_max, Relaxed)))
 }
 
-/// Settings of Redis that have no effect here, with its default values. Tools set them; none of them promises that data is
+/// Settings of Redis that have no effect here, with its default values, or 0 for what is not done. Tools set them; none of them promises that data is
 /// safe, or that something is limited or reported.
-const IGNORED: [(&str, &str); 15] = [
+const IGNORED: [(&str, &str); 16] = [
     ("stop-writes-on-bgsave-error", "yes"),
     ("rdbcompression", "yes"),
     ("rdbchecksum", "yes"),
+    // A peer that is gone is found by the limits of idle and of stalled connections.
+    ("tcp-keepalive", "0"),
     ("hz", "10"),
     ("dynamic-hz", "yes"),
     ("activerehashing", "yes"),
@@ -216,7 +218,7 @@ fn keep<'a, S: Store + 'static>(name: &'static str, value: &'a [u8]) -> Result<C
 
 type Get<S> = fn(&ServerState<S>) -> String;
 
-fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 35] {
+fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 34] {
     [
         ("maxclients", |state| text(state.info.connections_max)),
         ("maxmemory-samples", |_| text(store::SAMPLE_SIZE)),
@@ -225,7 +227,6 @@ fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 35] {
         ("bind", |state| state.info.bind()),
         ("unixsocket", |state| state.info.unix_socket()),
         ("tcp-backlog", |state| text(state.info.backlog)),
-        ("tcp-keepalive", |_| text(0)),
         ("io-threads", |state| text(state.info.threads)),
         ("proto-max-bulk-len", |state| text(state.limits.bulk_bytes_max)),
         ("client-query-buffer-limit", |state| text(state.info.request_bytes_max)),

@@ -261,29 +261,48 @@ fn a_request_without_an_end_is_refused_on_every_driver() {
 }
 
 #[test]
-fn settings_without_an_effect_are_accepted_and_shown() -> anyhow::Result<()> {
-    let server = start(&["--threads", "1"])?;
-    let mut client = server.connect()?;
-    ask(
-        &mut client,
-        "CONFIG GET stop-writes-on-bgsave-error",
-        "*2\r\n$27\r\nstop-writes-on-bgsave-error\r\n$3\r\nyes\r\n",
-    )?;
-    ask(&mut client, "CONFIG SET stop-writes-on-bgsave-error no hz 20 lazyfree-lazy-eviction yes", "+OK\r\n")?;
-    ask(&mut client, "CONFIG GET hz", "*2\r\n$2\r\nhz\r\n$2\r\n20\r\n")?;
-    ask(
-        &mut client,
-        "CONFIG GET stop-writes-on-bgsave-error",
-        "*2\r\n$27\r\nstop-writes-on-bgsave-error\r\n$2\r\nno\r\n",
-    )?;
-    // Whoever sets these counts on them.
-    for misleading in ["appendonly yes", "save 60", "maxclients 5", "appendfsync always"] {
-        let name = misleading.split(' ').next().unwrap_or_default();
-        let refusal =
-            format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config\r\n");
-        ask(&mut client, &format!("CONFIG SET {misleading}"), &refusal)?;
-    }
-    Ok(())
+fn settings_without_an_effect_are_accepted_on_every_driver() {
+    on_every_driver(|driver| {
+        let server = start(&["--driver", driver.name(), "--threads", "1"])?;
+        let mut client = server.connect()?;
+        let shows = |client: &mut Client, name: &str, value: &str| {
+            let reply = format!("*2\r\n${}\r\n{name}\r\n${}\r\n{value}\r\n", name.len(), value.len());
+            ask(client, &format!("CONFIG GET {name}"), &reply)
+        };
+        shows(&mut client, "stop-writes-on-bgsave-error", "yes")?;
+        shows(&mut client, "tcp-keepalive", "0")?;
+        let settings = "stop-writes-on-bgsave-error no hz 20 lazyfree-lazy-eviction yes tcp-keepalive 60";
+        ask(&mut client, &format!("CONFIG SET {settings}"), "+OK\r\n")?;
+        shows(&mut client, "hz", "20")?;
+        shows(&mut client, "stop-writes-on-bgsave-error", "no")?;
+        shows(&mut client, "tcp-keepalive", "60")?;
+        // Whoever sets these counts on them.
+        for misleading in ["appendonly yes", "save 60", "maxclients 5", "appendfsync always"] {
+            let name = misleading.split(' ').next().unwrap_or_default();
+            let why = "can't set immutable config";
+            let refusal = format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {why}\r\n");
+            ask(&mut client, &format!("CONFIG SET {misleading}"), &refusal)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn sizes_are_powers_of_1024_on_every_driver() {
+    on_every_driver(|driver| {
+        let server = start(&["--driver", driver.name(), "--maxmemory", "1gb"])?;
+        let mut client = server.connect()?;
+        for (size, bytes) in
+            [("1gb", "1073741824"), ("1.0gb", "1073741824"), ("1.5gb", "1610612736"), ("1tb", "1099511627776")]
+        {
+            let shown = format!("*2\r\n$9\r\nmaxmemory\r\n${}\r\n{bytes}\r\n", bytes.len());
+            if size != "1gb" {
+                ask(&mut client, &format!("CONFIG SET maxmemory {size}"), "+OK\r\n")?;
+            }
+            ask(&mut client, "CONFIG GET maxmemory", &shown)?;
+        }
+        Ok(())
+    });
 }
 
 #[test]

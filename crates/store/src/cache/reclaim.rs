@@ -122,7 +122,7 @@ impl<S: Store> Cache<S> {
         }
         match self.fits_in_place(hash, key, size) {
             true => Ok(()),
-            false => self.evict_until(size, 0, now),
+            false => self.evict_until_fits(size, footprint, 0, now),
         }
     }
 
@@ -130,6 +130,17 @@ impl<S: Store> Cache<S> {
     #[cold]
     pub(super) fn evict_until(&mut self, size: Size, growth: usize, now: Moment) -> Result<(), OutOfMemory> {
         let footprint = self.footprint_of(size) + growth;
+        self.evict_until_fits(size, footprint, growth, now)
+    }
+
+    /// [`Cache::evict_until`] where the footprint, with `growth`, is known.
+    fn evict_until_fits(
+        &mut self,
+        size: Size,
+        footprint: usize,
+        growth: usize,
+        now: Moment,
+    ) -> Result<(), OutOfMemory> {
         let before = self.bytes();
         // On the way to a lowered limit, it is enough that some entries go and the excess does not grow.
         let (goal, least) = match before > self.limit {

@@ -48,6 +48,8 @@ pub(super) struct Arena {
     /// [`CHUNK_PAGES`] for each chunk.
     pages: Vec<Page>,
     classes: [Class; CLASSES],
+    /// A bit for each class that has had a page. The others need no look for pages to vacate.
+    in_use: u128,
     /// Empty pages whose memory is still there.
     reserve: Vec<u32>,
     /// Empty pages whose memory has been released.
@@ -76,6 +78,9 @@ struct Page {
     previous: u32,
 }
 
+// There is a bit for each class in `Arena::in_use`.
+const _: () = assert!(CLASSES <= u128::BITS as usize);
+
 /// Largest block that lies in two cache lines, or nearly so.
 const SMALL_MAX: usize = 128;
 
@@ -95,6 +100,7 @@ impl Arena {
             chunks: Vec::new(),
             pages: Vec::new(),
             classes: [Class { first: NONE, free: 0 }; CLASSES],
+            in_use: 0,
             reserve: Vec::new(),
             released: Vec::new(),
             resident: 0,
@@ -286,6 +292,7 @@ impl Arena {
         let page = &mut self.pages[number as usize];
         (page.free, page.fresh, page.live, page.class) = (NO_BLOCK, 0, 0, class as u8);
         self.classes[class].free += classes::capacity(class) as u32;
+        self.in_use |= 1 << class;
         let is_large = classes::units(class) * UNIT > SMALL_MAX;
         self.scout.note_class(number * PAGE_UNITS as u32, class as u8, is_large);
         self.list(number);
@@ -393,7 +400,13 @@ impl Arena {
     pub(super) fn vacate(&mut self) -> Option<VacatedPage> {
         let spare = |class: &usize| self.classes[*class].free as usize / classes::capacity(*class);
         // A page can be emptied if as many blocks are free as a page has: the others then have room for its entries.
-        let class = (0..CLASSES).max_by_key(spare).filter(|class| spare(class) > 0)?;
+        let mut rest = self.in_use;
+        let in_use = std::iter::from_fn(|| {
+            let class = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some(class)
+        });
+        let class = in_use.max_by_key(spare).filter(|class| spare(class) > 0)?;
         let page = |number: u32| self.pages.get(number as usize);
         let listed = std::iter::successors(Some(self.classes[class].first), |&at| page(at).map(|page| page.next));
         let candidates = listed.take_while(|&at| at != NONE).take(CANDIDATES);

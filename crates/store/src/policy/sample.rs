@@ -60,7 +60,7 @@ pub(super) fn choose_victim<S: Store>(
 ) -> Option<S::Location> {
     use PolicyKind as Kind;
 
-    let expires_at = |location| store.view(location).attributes.expires_at;
+    let expires_at = |location| store.expires_at(location);
     let idle = |location| u64::from(idle_s(store.access(location), clock));
     // The least used entry scores highest; among equals the one that has been idle for longest.
     let rarity = |location| u64::from(255 - count(store.access(location), clock)) << 32 | idle(location);

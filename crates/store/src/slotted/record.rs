@@ -107,6 +107,12 @@ impl Record {
         Attributes { expires_at, flags, version, encoding }
     }
 
+    /// Returns the time of expiry alone: most entries have none, and then the block need not be read.
+    #[inline]
+    pub(super) fn expires_at(&self) -> u64 {
+        if self.shape.has_expiry { take(&mut self.block(), u64::from_le_bytes) } else { 0 }
+    }
+
     #[inline]
     pub(super) fn expires(&self) -> bool {
         self.shape.has_expiry

@@ -74,6 +74,11 @@ impl Slots {
     }
 
     #[inline]
+    pub(super) fn expires_at(&self, slot: u32) -> u64 {
+        self.record(slot).expires_at()
+    }
+
+    #[inline]
     pub(super) fn hash(&self, slot: u32) -> u64 {
         self.slots[slot as usize].hash
     }

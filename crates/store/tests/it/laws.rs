@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use store::{Attributes, Store};
+use store::{Attributes, PolicyKind, Store};
 
-use crate::options;
+use crate::{NOW, cache, options};
 
 const NONE: Attributes = Attributes { expires_at: 0, flags: 0, version: 0, encoding: 0 };
 const EXPIRING: Attributes = Attributes { expires_at: u64::MAX, ..NONE };
@@ -223,5 +223,40 @@ pub(crate) fn compaction_tells_every_new_handle<S: Store>() {
         assert!(after.is_some() && (after == before || after.is_some_and(|after| moved.contains(&after))));
         let word = locate(&store, &number.to_string()).map(|location| store.access(location));
         assert_eq!(word, Some(number), "an entry takes its word along");
+    }
+}
+
+/// Days may pass between two steps of a sweep, and many weeks between two rounds.
+pub(crate) fn no_entry_outlives_its_time<S: Store>() {
+    const DAY: u64 = 24 * 3600 * 1000;
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut cache = cache::<S>(PolicyKind::NoEviction, None);
+    let (mut now, mut expected) = (NOW, HashMap::new());
+    for turn in 0..300_u64 {
+        for number in 0..100 {
+            let key = (turn * 100 + number).to_be_bytes();
+            let longest = [1000, DAY, 20 * DAY, 60 * DAY][random.usize(..4)];
+            let expires_at = now.unix_ms + random.u64(1..longest);
+            let attributes = Attributes { expires_at, ..NONE };
+            cache.set(cache.store().hash(&key), &key, b"value", attributes, now).expect("there is no limit");
+            expected.insert(key, expires_at);
+        }
+        // Most rounds are interrupted.
+        (0..random.usize(..4)).for_each(|_| _ = cache.expire_some(now));
+        let longest = if random.u8(..8) == 0 { 30 * DAY } else { DAY };
+        now.unix_ms += random.u64(..longest);
+        if turn % 50 == 49 {
+            while !cache.expire_some(now) {}
+        }
+        expected.retain(|key, &mut expires_at| {
+            // A read removes what has expired; most is left to the sweeps.
+            if random.u8(..8) > 0 {
+                return true;
+            }
+            let hash = cache.store().hash(key);
+            let found = cache.peek(hash, key, now).map(|view| view.attributes.expires_at);
+            assert_eq!(found, (expires_at > now.unix_ms).then_some(expires_at), "turn {turn}");
+            found.is_some()
+        });
     }
 }

@@ -31,6 +31,11 @@ macro_rules! for_each_store {
         }
 
         #[test]
+        fn no_entry_outlives_its_time_however_late_a_sweep_is() {
+            crate::laws::no_entry_outlives_its_time::<$store>();
+        }
+
+        #[test]
         fn samples_are_more_or_less_even() {
             crate::laws::samples_are_even::<$store>();
         }

@@ -32,6 +32,26 @@ fn operators_of_memcached_find_their_commands() {
     });
 }
 
+/// libmemcached writes -1 as 4294967295.
+#[test]
+fn a_time_beyond_31_bits_has_passed_on_every_driver() {
+    on_every_driver(|driver| {
+        let kv = Kv::start(["--driver", driver.name()])?;
+        let mut client = Client::connect(kv.memcached())?;
+        for time in ["4294967295", "2147483648", "-1"] {
+            let set = format!("set k 0 {time} 1\r\nx\r\nget k\r\n");
+            exchange(&mut client, set.as_bytes(), b"STORED\r\nEND\r\n")?;
+            let touch = format!("set k 0 0 1\r\nx\r\ntouch k {time}\r\nget k\r\n");
+            exchange(&mut client, touch.as_bytes(), b"STORED\r\nTOUCHED\r\nEND\r\n")?;
+            let meta = format!("ms k 1 T{time}\r\nx\r\nmg k v\r\n");
+            exchange(&mut client, meta.as_bytes(), b"HD\r\nEN\r\n")?;
+        }
+        exchange(&mut client, b"set k 0 2147483647 1\r\nx\r\nget k\r\n", b"STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n")?;
+        drop(client);
+        kv.stop()
+    });
+}
+
 /// A get of two hundred thousand keys, in one line of 2.2 MB.
 #[test]
 fn a_line_of_more_than_a_mebibyte_is_answered() {

@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use anyhow::ensure;
 use testkit::{Client, eventually, run_to_end};
 
-use crate::common::{EXE, Kv, exchange, field, text};
+use crate::common::{EXE, Kv, exchange, field, on_every_driver, text};
 
 fn start(file: &Path, compression: &str) -> Kv {
     Kv::start(["--compression", compression, "--snapshot", file.to_str().unwrap()]).unwrap()
@@ -110,21 +110,23 @@ fn leftovers_of_interrupted_saves_are_removed_at_start() {
 }
 
 #[test]
-fn info_says_that_the_last_save_has_failed() {
-    let directory = tempfile::tempdir().unwrap();
-    let saves = directory.path().join("saves");
-    std::fs::create_dir(&saves).unwrap();
-    let kv = start(&saves.join("keys"), "none");
-    let mut client = Client::connect(kv.resp()).unwrap();
-    let status =
-        |client: &mut Client| field(&text(client, "INFO persistence").unwrap(), "rdb_last_bgsave_status").unwrap();
-    assert_eq!(status(&mut client), "ok");
-    std::fs::remove_dir_all(&saves).unwrap();
-    exchange(&mut client, b"BGSAVE\r\n", b"+Background saving started\r\n").unwrap();
-    eventually("the save has failed", || Ok(status(&mut client) == "err")).unwrap();
-    std::fs::create_dir(&saves).unwrap();
-    exchange(&mut client, b"SAVE\r\n", b"+OK\r\n").unwrap();
-    assert_eq!(status(&mut client), "ok");
-    drop(client);
-    kv.stop().unwrap();
+fn info_says_that_the_last_save_has_failed_on_every_driver() {
+    on_every_driver(|driver| {
+        let directory = tempfile::tempdir()?;
+        let saves = directory.path().join("saves");
+        std::fs::create_dir(&saves)?;
+        let file = saves.join("keys").display().to_string();
+        let kv = Kv::start(["--driver", driver.name(), "--compression", "none", "--snapshot", &file])?;
+        let mut client = Client::connect(kv.resp())?;
+        let status = |client: &mut Client| field(&text(client, "INFO persistence")?, "rdb_last_bgsave_status");
+        ensure!(status(&mut client)? == "ok");
+        std::fs::remove_dir_all(&saves)?;
+        exchange(&mut client, b"BGSAVE\r\n", b"+Background saving started\r\n")?;
+        eventually("the save has failed", || Ok(status(&mut client)? == "err"))?;
+        std::fs::create_dir(&saves)?;
+        exchange(&mut client, b"SAVE\r\n", b"+OK\r\n")?;
+        ensure!(status(&mut client)? == "ok");
+        drop(client);
+        kv.stop()
+    });
 }
