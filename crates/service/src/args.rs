@@ -94,6 +94,11 @@ pub struct ServiceArgs {
     #[arg(long, value_name = "N", default_value_t = ListenOptions::BACKLOG, value_parser = values::backlog)]
     pub backlog: i32,
 
+    /// Permissions of the files of unix sockets, in octal: they decide who may connect
+    /// [default: what the umask leaves]
+    #[arg(long, value_name = "MODE", value_parser = values::octal_mode)]
+    pub socket_mode: Option<u32>,
+
     /// Send and receive buffer of a TCP connection in the kernel, which doubles it
     /// [default: what the kernel adapts to each connection]
     #[arg(long, value_name = "SIZE", value_parser = values::buffer_bytes)]
@@ -187,7 +192,7 @@ impl ServiceArgs {
     }
 
     pub(crate) fn listen_options(&self) -> ListenOptions {
-        ListenOptions { backlog: self.backlog, buffer_bytes: self.socket_buffer }
+        ListenOptions { backlog: self.backlog, buffer_bytes: self.socket_buffer, socket_mode: self.socket_mode }
     }
 
     pub(crate) fn threads(&self) -> usize {

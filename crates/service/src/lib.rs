@@ -59,7 +59,9 @@ pub use paths::{check_directory, check_file_path};
 pub use shell::Shell;
 pub use stopping::{OnDrain, Stop};
 pub use timestamp::Timestamp;
-pub use values::{at_least_one, count, duration, on_or_off, parse_size, positive_duration, positive_size, size};
+pub use values::{
+    at_least_one, count, duration, octal_mode, on_or_off, parse_size, positive_duration, positive_size, size,
+};
 
 /// Runs a server from its command line to its exit status: 0 after a drain, 2 for bad usage, 1 for anything else.
 pub fn main<C: Cli>(serve: impl FnOnce(C, Host) -> anyhow::Result<()>) -> ExitCode {
