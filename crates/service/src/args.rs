@@ -9,7 +9,7 @@ use sys::{
     listen::{Address, ListenOptions},
 };
 
-use crate::{refusals, values};
+use crate::{Sandbox, refusals, values};
 
 /// The flags of every server process, whatever it serves and by whatever means.
 #[derive(Args, Clone, Debug)]
@@ -49,6 +49,15 @@ pub struct ShellArgs {
     /// Format of the log on standard error; RUST_LOG filters it
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log: Log,
+
+    /// Become this user once all addresses are bound: for a server that is started as root
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub user: Option<String>,
+
+    /// Give up, by Landlock, all files but those that the flags name, all programs, TCP connections to others, and signals
+    /// to them
+    #[arg(long, value_name = "CHOICE", default_value = "off")]
+    pub sandbox: Sandbox,
 
     /// After SIGTERM, SIGINT or SIGQUIT, what is in flight has this long to finish
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
