@@ -9,7 +9,7 @@ use sys::{
     listen::{Address, ListenOptions},
 };
 
-use crate::{Sandbox, refusals, values};
+use crate::{Generated, Sandbox, refusals, values};
 
 /// The flags of every server process, whatever it serves and by whatever means.
 #[derive(Args, Clone, Debug)]
@@ -45,6 +45,10 @@ pub struct ShellArgs {
     /// Format of --list-backends
     #[arg(long, value_name = "FORMAT", default_value = "text", requires = "list_backends")]
     pub format: Format,
+
+    /// Print the manual page or the completions of a shell, and exit
+    #[arg(long, value_name = "KIND")]
+    pub generate: Option<Generated>,
 
     /// Format of the log on standard error; RUST_LOG filters it
     #[arg(long, value_name = "FORMAT", default_value = "text")]

@@ -14,6 +14,7 @@ pub mod config;
 mod counters;
 mod departures;
 mod descriptors;
+mod generated;
 mod histogram;
 mod hooks;
 mod host;
@@ -49,6 +50,7 @@ pub use counters::Counters;
 pub use departures::Departures;
 pub use descriptors::DescriptorDemand;
 pub use drivers::{Counts, Loop, ScratchPipes, Statistics};
+pub use generated::Generated;
 pub use histogram::Histogram;
 pub use host::Host;
 pub use json_line::JsonLine;
@@ -96,6 +98,10 @@ fn launch<P: Program, H>(
 /// Answers what the command line asks instead of serving.
 fn answer<P: Program>(Loaded { program, effective }: &Loaded<P>) -> Option<ExitCode> {
     let shell = program.shell();
+    if let Some(generated) = shell.generate {
+        let written = generated.write(cli::command::<P>(|_| false), P::NAME, &mut std::io::stdout());
+        return Some(if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     if shell.check_machine {
         let is_enough = machine::check(&program.all_needs());
         return Some(if is_enough { ExitCode::SUCCESS } else { ExitCode::FAILURE });
