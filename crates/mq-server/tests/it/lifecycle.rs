@@ -212,7 +212,7 @@ fn the_default_fifo_directory_is_private_and_removed() {
     assert_eq!(rest, format!("{} file", world.queue));
     let mode = fs::metadata(directory).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o700, "loadgen takes no other");
-    let fifo = std::path::Path::new(directory).join("f");
+    let fifo = Path::new(directory).join("f");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
     world.send("file;f");
     assert_eq!(fs::read(&fifo).unwrap(), contents);
