@@ -74,6 +74,7 @@ fn is_root() -> bool {
 }
 
 /// Says so where the kernel cannot refuse all of the attempts: signals are confined since Linux 6.12.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn can_confine() -> bool {
     let system = rustix::system::uname();
     let mut numbers =
