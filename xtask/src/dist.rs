@@ -1,4 +1,6 @@
-//! `cargo xtask dist`: what users run and read, in one archive. The same input makes the same bytes.
+//! `cargo xtask dist`: what users run and read, in one archive and as Debian packages. The same input makes the same bytes.
+
+mod debian;
 
 use std::{
     fs,
@@ -24,6 +26,10 @@ pub(crate) struct Args {
     /// Pack the programs in this directory instead of building them
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
+
+    /// Maintainer that the Debian packages name
+    #[arg(long, value_name = "NAME <ADDRESS>", default_value = "Quintet <root@localhost>")]
+    maintainer: String,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -33,14 +39,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         None => build(&target_directory)?,
     };
     let out = args.out.clone().unwrap_or_else(|| target_directory.join("dist"));
-    let name = format!("quintet-{}-{}", env!("CARGO_PKG_VERSION"), host()?);
+    let (version, host) = (env!("CARGO_PKG_VERSION"), host()?);
+    let name = format!("quintet-{version}-{host}");
     let stripped = tempfile::tempdir().context("temporary directory")?;
     for program in servers::programs() {
         run_shown(Command::new("strip").arg("-o").arg(stripped.path().join(program)).arg(programs.join(program)))?;
     }
-    let archive = pack(&name, stripped.path(), &root(), epoch()?)?;
+    debian::generate_texts(stripped.path())?;
+    let epoch = epoch()?;
+    let mut files = vec![(format!("{name}.tar.gz"), pack(&name, stripped.path(), &root(), epoch)?)];
+    let architecture = host.split('-').next().unwrap_or_default();
+    let release =
+        debian::Release { programs: stripped.path(), version, architecture, maintainer: &args.maintainer, epoch };
+    for program in servers::programs() {
+        let package = release.package(program).with_context(|| format!("the package of {program}"))?;
+        files.push((package.file_name, package.bytes));
+    }
+    files.push(("SHA256SUMS".to_owned(), sums(&files)));
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
-    for (file, bytes) in [(format!("{name}.tar.gz"), &archive), ("SHA256SUMS".to_owned(), &sums(&name, &archive))] {
+    for (file, bytes) in files {
         let path = out.join(file);
         fs::write(&path, bytes).with_context(|| path.display().to_string())?;
         println!("{}", path.display());
@@ -48,11 +65,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns where they are.
+/// Returns where they are. Messages of panics name source files: without the place of the tree and of the registry, two builds in
+/// different places make the same bytes.
 fn build(target_directory: &Path) -> Result<PathBuf> {
+    let home = std::env::var_os("HOME").unwrap_or_default();
+    let registry = std::env::var_os("CARGO_HOME").map_or_else(|| Path::new(&home).join(".cargo"), PathBuf::from);
+    let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
+    let flags = [remap(&registry, "/cargo"), remap(&root(), "/quintet")].join("\x1f");
     let bins = servers::programs().into_iter().flat_map(|program| ["--bin", program]);
-    run_shown(cargo().args(["build", "--release", "--locked", "--workspace"]).args(bins))?;
+    // Those of C, which some crates bring, say it otherwise.
+    let c_flags = flags_of_c(&[(&registry, "/cargo"), (&root(), "/quintet"), (target_directory, "/target")]);
+    let release = ["build", "--release", "--locked", "--workspace"];
+    run_shown(cargo().args(release).args(bins).env("CARGO_ENCODED_RUSTFLAGS", flags).env("CFLAGS", c_flags))?;
     Ok(target_directory.join("release"))
+}
+
+fn flags_of_c(places: &[(&Path, &str)]) -> String {
+    let flags = places.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display()));
+    flags.collect::<Vec<_>>().join(" ")
 }
 
 fn host() -> Result<String> {
@@ -71,9 +101,13 @@ fn epoch() -> Result<u64> {
     said.parse().with_context(|| format!("not a time: {said}"))
 }
 
-fn sums(name: &str, archive: &[u8]) -> Vec<u8> {
-    let digest: String = Sha256::digest(archive).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{digest}  {name}.tar.gz\n").into_bytes()
+/// The checksum of each file, as sha256sum(1) reads them.
+fn sums(files: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let line = |(name, bytes): &(String, Vec<u8>)| {
+        let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{digest}  {name}\n")
+    };
+    files.iter().map(line).collect::<String>().into_bytes()
 }
 
 /// The archive: everything under a directory `name`, in the order of names, nobody's, changed at `epoch`.
@@ -85,6 +119,7 @@ fn pack(name: &str, programs: &Path, texts: &Path, epoch: u64) -> Result<Vec<u8>
     for text in TEXTS.map(str::to_owned).into_iter().chain(manuals) {
         collect(texts, Path::new(&text), &mut files)?;
     }
+    collect(programs, Path::new("share"), &mut files)?;
     files.sort();
     let gzip = GzBuilder::new().write(Vec::new(), Compression::best());
     let mut archive = tar::Builder::new(gzip);
@@ -125,6 +160,8 @@ mod tests {
         for program in servers::programs() {
             fs::write(programs.path().join(program), program).unwrap();
         }
+        fs::create_dir_all(programs.path().join("share/man/man1")).unwrap();
+        fs::write(programs.path().join("share/man/man1/kvcache.1"), ".TH kvcache 1").unwrap();
         pack("quintet-1", programs.path(), &root(), 1_700_000_000).unwrap()
     }
 
@@ -144,7 +181,14 @@ mod tests {
             assert_eq!(inside.remove(&format!("bin/{program}")), Some(0o755));
             assert_eq!(inside.remove(&format!("crates/{program}/README.md")), Some(0o644));
         }
-        for text in ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "docs/kvcache.md"] {
+        for text in [
+            "share/man/man1/kvcache.1",
+            "README.md",
+            "CHANGELOG.md",
+            "LICENSE-APACHE",
+            "LICENSE-MIT",
+            "docs/kvcache.md",
+        ] {
             assert_eq!(inside.remove(text), Some(0o644), "{text}");
         }
         assert!(inside.keys().all(|path| path.starts_with("docs/")), "{inside:?}");
@@ -154,7 +198,8 @@ mod tests {
     fn the_same_input_makes_the_same_bytes() {
         let (first, second) = (archive(), archive());
         assert!(first == second);
-        assert!(String::from_utf8(sums("quintet-1", &first)).unwrap().ends_with("  quintet-1.tar.gz\n"));
+        let sums = String::from_utf8(sums(&[("a.tar.gz".to_owned(), first), ("b.deb".to_owned(), second)])).unwrap();
+        assert!(sums.lines().count() == 2 && sums.ends_with("  b.deb\n"), "{sums}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use anyhow::Context;
 use clap::Parser;
 use fileserver::{FileArgs, FileServer, Metrics, Sample, backend::BackendKind};
 use service::{Cli, DescriptorDemand, Dimension, Host, Invalid, ServiceArgs};
+use sys::confinement::Confinement;
 
 const USAGE: &str = "fileserver [OPTIONS] [[PORT] DIR]
        fileserver [OPTIONS] --backend sqlite [[PORT] DB]
@@ -54,6 +55,15 @@ impl Cli for Options {
                 Err(format!("PORT {port} and --listen exclude each other"))
             }
             Some(_) | None => Ok(()),
+        }
+    }
+
+    /// A sample is made in the directory of temporary files.
+    fn keep(&self, kept: &mut Confinement) {
+        match (self.file.content(), self.file.backend) {
+            (None, _) => kept.write(&env::temp_dir()),
+            (Some(directory), BackendKind::Filesystem) => kept.read(directory),
+            (Some(database), BackendKind::Sqlite) => kept.read_replaceable(database),
         }
     }
 

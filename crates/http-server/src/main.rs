@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::{ArgMatches, Command, Parser};
 use http_server::{HttpArgs, HttpOptions, HttpServer, RequestMetrics};
 use service::{Cli, DescriptorDemand, Host, HostProblem, LineTarget, ServiceArgs, TlsArgs, TlsDialect};
+use sys::confinement::Confinement;
 use web::{VirtualHosts, tls_dialect};
 
 const EXAMPLES: &str = "Examples:
@@ -48,6 +49,10 @@ impl Cli for Options {
 
     fn descriptors(&self) -> DescriptorDemand {
         self.http.descriptors()
+    }
+
+    fn keep(&self, kept: &mut Confinement) {
+        self.http.tree.keep(kept);
     }
 
     fn host_command() -> Option<Command> {

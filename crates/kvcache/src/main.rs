@@ -10,7 +10,7 @@ use kvcache::{
 };
 use service::{Cli, Dimension, Endpoint, Host, LineTarget, ServiceArgs, TlsArgs, TlsDialect};
 use store::Store;
-use sys::listen::Address;
+use sys::{confinement::Confinement, listen::Address};
 use wire::resp::RequestLimits;
 
 const EXAMPLES: &str = "Examples:
@@ -54,6 +54,15 @@ impl Cli for Options {
             check_port("SERVER_PORT")?;
         }
         if self.service.shell.metrics.is_none() { check_port("METRICS_PORT") } else { Ok(()) }
+    }
+
+    fn keep(&self, kept: &mut Confinement) {
+        if let Some(snapshot) = &self.kv.snapshot {
+            kept.write_replaceable(snapshot);
+        }
+        if let Some(LineTarget::File(events)) = &self.kv.events {
+            kept.write_replaceable(events);
+        }
     }
 
     fn check_start(&self) -> anyhow::Result<()> {

@@ -60,7 +60,7 @@ pub struct MqArgs {
     pub message_size: Option<usize>,
 
     /// Permissions of a queue that is created, in octal: they decide who may send requests
-    #[arg(long, value_name = "MODE", default_value = "600", value_parser = octal_mode)]
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = service::octal_mode)]
     pub queue_mode: u32,
 
     /// Directory in which clients make their FIFOs, theirs alone (mkdir -m 700)
@@ -222,9 +222,4 @@ impl MqArgs {
     pub fn dimensions() -> Vec<Dimension> {
         vec![Dimension::of("dispatch", "--dispatch", &DispatchKind::default()), CopyKind::dimension()]
     }
-}
-
-fn octal_mode(text: &str) -> Result<u32, String> {
-    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| "not permissions in octal, such as 600 or 622".to_owned())
 }

@@ -1,11 +1,12 @@
 #![forbid(unsafe_code)]
 
-use std::process::ExitCode;
+use std::{env, path::Path, process::ExitCode};
 
 use anyhow::Context;
 use clap::Parser;
 use mq_server::MqArgs;
 use service::{Dimension, Need, Program, ShellArgs};
+use sys::confinement::Confinement;
 
 const EXAMPLES: &str = "Examples:
   mq-server                                              this directory, on queue /quintet
@@ -40,6 +41,23 @@ impl Program for Arguments {
 
     fn shell(&self) -> &ShellArgs {
         &self.shell
+    }
+
+    /// Without a directory of FIFOs a private one is made among the temporary files.
+    fn kept(&self) -> Confinement {
+        let mut kept = Confinement::default();
+        kept.read(&self.mq.root);
+        // The size of a new queue depends on what is allowed.
+        kept.read(Path::new(sys::mqueue::LIMITS));
+        // Landlock knows a queue as a file of this file system, and only where that is mounted.
+        let queues = Path::new(sys::mqueue::MOUNTED);
+        kept.write(queues);
+        if !queues.is_dir() {
+            kept.obstacle =
+                Some("queues can be allowed only where /dev/mqueue is mounted (mount -t mqueue mqueue /dev/mqueue)");
+        }
+        kept.write(self.mq.fifo_dir.as_deref().unwrap_or(&env::temp_dir()));
+        kept
     }
 
     fn all_needs(&self) -> Vec<Need> {

@@ -9,7 +9,7 @@ use sys::{
     listen::{Address, ListenOptions},
 };
 
-use crate::{refusals, values};
+use crate::{Generated, Sandbox, refusals, values};
 
 /// The flags of every server process, whatever it serves and by whatever means.
 #[derive(Args, Clone, Debug)]
@@ -46,9 +46,22 @@ pub struct ShellArgs {
     #[arg(long, value_name = "FORMAT", default_value = "text", requires = "list_backends")]
     pub format: Format,
 
+    /// Print the manual page or the completions of a shell, and exit
+    #[arg(long, value_name = "KIND")]
+    pub generate: Option<Generated>,
+
     /// Format of the log on standard error; RUST_LOG filters it
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log: Log,
+
+    /// Become this user once all addresses are bound: for a server that is started as root
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub user: Option<String>,
+
+    /// Give up, by Landlock, all files but those that the flags name, all programs, TCP connections to others, and signals
+    /// to them
+    #[arg(long, value_name = "CHOICE", default_value = "off")]
+    pub sandbox: Sandbox,
 
     /// After SIGTERM, SIGINT or SIGQUIT, what is in flight has this long to finish
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
@@ -93,6 +106,11 @@ pub struct ServiceArgs {
     /// Connections that wait to be accepted, as listen(2) has it; the kernel cuts it to net.core.somaxconn
     #[arg(long, value_name = "N", default_value_t = ListenOptions::BACKLOG, value_parser = values::backlog)]
     pub backlog: i32,
+
+    /// Permissions of the files of unix sockets, in octal: they decide who may connect
+    /// [default: what the umask leaves]
+    #[arg(long, value_name = "MODE", value_parser = values::octal_mode)]
+    pub socket_mode: Option<u32>,
 
     /// Send and receive buffer of a TCP connection in the kernel, which doubles it
     /// [default: what the kernel adapts to each connection]
@@ -187,7 +205,7 @@ impl ServiceArgs {
     }
 
     pub(crate) fn listen_options(&self) -> ListenOptions {
-        ListenOptions { backlog: self.backlog, buffer_bytes: self.socket_buffer }
+        ListenOptions { backlog: self.backlog, buffer_bytes: self.socket_buffer, socket_mode: self.socket_mode }
     }
 
     pub(crate) fn threads(&self) -> usize {

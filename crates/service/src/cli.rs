@@ -3,7 +3,7 @@
 use std::{env, process};
 
 use clap::{Arg, ArgMatches, Command, error::ErrorKind};
-use sys::listen::Address;
+use sys::{confinement::Confinement, listen::Address};
 
 use crate::{
     DescriptorDemand, Dimension, Invalid, Need, ServiceArgs, ShellArgs, TlsArgs, TlsDialect, backends,
@@ -67,6 +67,11 @@ pub trait Cli: clap::Parser {
     /// [`crate::Host::scratch_pipes_max`] say what it may.
     fn descriptors(&self) -> DescriptorDemand {
         DescriptorDemand::default()
+    }
+
+    /// Adds the files that the server needs beside those of its sockets and certificates: for `--sandbox`.
+    fn keep(&self, kept: &mut Confinement) {
+        let _ = kept;
     }
 
     /// Limits of the machine that matter beside those of connections.
@@ -146,6 +151,11 @@ pub trait Program: clap::Parser {
         Vec::new()
     }
 
+    /// Returns the files and ports that the server needs, for `--sandbox`.
+    fn kept(&self) -> Confinement {
+        Confinement::default()
+    }
+
     /// Limits of the machine that matter, for `--check-machine`.
     fn all_needs(&self) -> Vec<Need> {
         Vec::new()
@@ -205,6 +215,23 @@ impl<C: Cli> Program for C {
         <C as Cli>::invalid()
     }
 
+    fn kept(&self) -> Confinement {
+        let (mut kept, service) = (Confinement::default(), self.service());
+        let defaults = if service.listen.is_empty() { self.default_addresses() } else { Vec::new() };
+        // One that is none is an error of the start.
+        let defaults = defaults.iter().filter_map(|address| address.parse().ok());
+        let tls = self.tls().map(|(args, _)| args);
+        let addresses = defaults.chain(service.listen.clone()).chain(self.more_addresses());
+        let addresses = addresses.chain(tls.iter().flat_map(|args| args.tls_listen.clone()));
+        addresses.for_each(|address| keep_address(&mut kept, &address));
+        if let Some(args) = tls {
+            let files = args.tls_cert.iter().chain(&args.tls_key).chain(&args.tls_client_ca);
+            files.for_each(|file| kept.read_replaceable(file));
+        }
+        self.keep(&mut kept);
+        kept
+    }
+
     fn all_needs(&self) -> Vec<Need> {
         let args = self.service();
         let mut needs = vec![Need::of_connections(args.max_connections), Need::of_backlog(args.backlog)];
@@ -231,6 +258,14 @@ impl<C: Cli> Program for C {
             config.warnings().iter().for_each(|warning| output::to_stderr(format_args!("warning: {warning}")));
         }
         Cli::check_start(self)
+    }
+}
+
+/// Allows to bind an address, and to remove the file of a unix socket.
+pub(crate) fn keep_address(kept: &mut Confinement, address: &Address) {
+    match address {
+        Address::Tcp(address) => kept.ports.push(address.port()),
+        Address::Unix(path) => kept.write_replaceable(path),
     }
 }
 

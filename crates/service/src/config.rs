@@ -316,6 +316,7 @@ fn is_meta(arg: &Arg) -> bool {
                     | "print-config"
                     | "list-backends"
                     | "format"
+                    | "generate"
                     | "help"
                     | "version"
             )

@@ -10,11 +10,19 @@ use crate::{output, stopping::Stop};
 pub(crate) type Hook = Box<dyn FnMut() -> anyhow::Result<()> + Send>;
 
 /// Actions of a server at signals that do not stop it.
-#[derive(Default)]
 pub(crate) struct SignalHooks {
     pub(crate) reload: Vec<Hook>,
     pub(crate) reopen: Vec<Hook>,
     pub(crate) upgrade: Vec<Hook>,
+    /// Reason where there is nothing to do at an upgrade.
+    pub(crate) why_no_upgrade: &'static str,
+}
+
+impl Default for SignalHooks {
+    fn default() -> Self {
+        let why_no_upgrade = "this server cannot hand over what it holds";
+        Self { reload: Vec::new(), reopen: Vec::new(), upgrade: Vec::new(), why_no_upgrade }
+    }
 }
 
 /// The same, each kind on a thread of its own: a slow one delays no other signal.
@@ -23,6 +31,7 @@ pub(crate) struct RunningHooks {
     reload: Option<mpsc::SyncSender<()>>,
     reopen: Option<mpsc::SyncSender<()>>,
     upgrade: Option<mpsc::SyncSender<()>>,
+    why_no_upgrade: &'static str,
 }
 
 impl SignalHooks {
@@ -31,7 +40,7 @@ impl SignalHooks {
         let reload = run_on_thread("cannot reload, and goes on as it was", told(), self.reload);
         let reopen = run_on_thread("cannot reopen the logs", None, self.reopen);
         let upgrade = run_on_thread("this process goes on: no other has taken over", told(), self.upgrade);
-        RunningHooks { stop, reload, reopen, upgrade }
+        RunningHooks { stop, reload, reopen, upgrade, why_no_upgrade: self.why_no_upgrade }
     }
 }
 
@@ -55,7 +64,7 @@ impl RunningHooks {
 
     pub(crate) fn upgrade(&self, signal: ServerSignal) {
         match &self.upgrade {
-            None => tracing::info!("{signal} ignored: this server cannot hand over what it holds"),
+            None => tracing::info!("{signal} ignored: {}", self.why_no_upgrade),
             Some(_) if self.stop.is_draining() => tracing::info!("{signal} ignored: the server is draining"),
             Some(asked) => {
                 tracing::info!("{signal}: starting the program anew");

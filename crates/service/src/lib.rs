@@ -14,6 +14,7 @@ pub mod config;
 mod counters;
 mod departures;
 mod descriptors;
+mod generated;
 mod histogram;
 mod hooks;
 mod host;
@@ -26,6 +27,7 @@ mod metrics;
 mod output;
 mod paths;
 mod refusals;
+mod sandbox;
 mod shell;
 mod stopping;
 mod timestamp;
@@ -48,6 +50,7 @@ pub use counters::Counters;
 pub use departures::Departures;
 pub use descriptors::DescriptorDemand;
 pub use drivers::{Counts, Loop, ScratchPipes, Statistics};
+pub use generated::Generated;
 pub use histogram::Histogram;
 pub use host::Host;
 pub use json_line::JsonLine;
@@ -56,10 +59,13 @@ pub use machine::{Limit, Need};
 pub use metrics::{Registry, gauge, total};
 pub use output::advise;
 pub use paths::{check_directory, check_file_path};
+pub use sandbox::Sandbox;
 pub use shell::Shell;
 pub use stopping::{OnDrain, Stop};
 pub use timestamp::Timestamp;
-pub use values::{at_least_one, count, duration, on_or_off, parse_size, positive_duration, positive_size, size};
+pub use values::{
+    at_least_one, count, duration, octal_mode, on_or_off, parse_size, positive_duration, positive_size, size,
+};
 
 /// Runs a server from its command line to its exit status: 0 after a drain, 2 for bad usage, 1 for anything else.
 pub fn main<C: Cli>(serve: impl FnOnce(C, Host) -> anyhow::Result<()>) -> ExitCode {
@@ -92,6 +98,10 @@ fn launch<P: Program, H>(
 /// Answers what the command line asks instead of serving.
 fn answer<P: Program>(Loaded { program, effective }: &Loaded<P>) -> Option<ExitCode> {
     let shell = program.shell();
+    if let Some(generated) = shell.generate {
+        let written = generated.write(cli::command::<P>(|_| false), P::NAME, &mut std::io::stdout());
+        return Some(if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     if shell.check_machine {
         let is_enough = machine::check(&program.all_needs());
         return Some(if is_enough { ExitCode::SUCCESS } else { ExitCode::FAILURE });

@@ -7,6 +7,7 @@ use sys::{
     listen::{Address, Listener, ListenerHandle},
     signals::ServerSignals,
     successor::Inherited,
+    user::Account,
 };
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     line_writer::LineMetrics,
     manager::{Manager, Subject},
     metrics::{BoundMetrics, Metrics, Registry},
-    output,
+    output, sandbox,
     stopping::{AtEnd, AtOnce, Stop, Watch},
     upgrade,
 };
@@ -46,6 +47,10 @@ pub struct Shell {
     count_accepted: Option<Box<dyn Fn() -> u64 + Send>>,
     /// True if a successor of this process needs nothing but its sockets.
     is_replaceable: bool,
+    /// True if the process has given up what it does not need ([`crate::Sandbox`]).
+    is_confined: bool,
+    /// User that the process becomes when its addresses are bound.
+    user: Option<Account>,
     /// Time between the drain timeout and the end of the process.
     margin: Duration,
 }
@@ -54,6 +59,10 @@ impl Shell {
     /// To be called before any thread is started: threads inherit the mask of signals and the processors.
     pub(crate) fn new<P: Program>(program: &P) -> anyhow::Result<Self> {
         let args = program.shell().clone();
+        let find = |name: &String| Account::find(name).with_context(|| format!("--user {name}"));
+        let user = args.user.as_ref().map(find).transpose()?;
+        // Threads inherit it.
+        let is_confined = sandbox::confine(program)?;
         let metrics = match &args.metrics {
             None => program.default_metrics().map(|address| address.parse()).transpose().context("metrics")?,
             said => said.clone(),
@@ -78,6 +87,8 @@ impl Shell {
             sockets: Vec::new(),
             count_accepted: None,
             is_replaceable: false,
+            is_confined,
+            user,
             margin: Duration::ZERO,
         })
     }
@@ -172,9 +183,12 @@ impl Shell {
         self.count_accepted = Some(Box::new(count_accepted));
     }
 
-    /// Lets SIGUSR2 start the program anew with the sockets of this process.
+    /// Lets SIGUSR2 start the program anew with the sockets of this process, unless that may start no program.
     pub(crate) fn set_replaceable(&mut self) {
-        self.is_replaceable = true;
+        self.is_replaceable = !self.is_confined;
+        if self.is_confined {
+            self.hooks.why_no_upgrade = "--sandbox: this process may start no program";
+        }
     }
 
     /// Watches for signals, calls `ready`, announces the `endpoints` and serves until `serve` returns, which it has
@@ -207,6 +221,8 @@ impl Shell {
         if self.is_replaceable {
             self.hooks.upgrade.push(upgrade::hook(self.sockets.clone(), self.stop.clone()));
         }
+        // Not before all sockets are bound, and before anybody is served.
+        change_user(self.user)?;
         let watch = Watch::new(self.stop, drain_timeout, self.sockets, self.at_end, self.at_once, self.hooks);
         watch.start(self.signals, self.stopped);
         ready();
@@ -226,6 +242,17 @@ impl Shell {
         served?;
         ended
     }
+}
+
+fn change_user(user: Option<Account>) -> anyhow::Result<()> {
+    match user {
+        Some(user) => user.assume().context("--user")?,
+        None if sys::user::is_root() => {
+            tracing::warn!("this server runs as root: --user NAME gives that up when its addresses are bound");
+        }
+        None => {}
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Shell {

@@ -111,6 +111,15 @@ pub fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Parses permissions in octal.
+///
+/// # Errors
+/// An explanation with an example.
+pub fn octal_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "not permissions in octal, such as 600 or 622".to_owned())
+}
+
 /// Parses `on` or `off`.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ pub mod affinity;
 pub mod beneath;
 pub mod child;
 pub mod clock;
+pub mod confinement;
 pub mod contents;
 pub mod eventfd;
 pub mod fifo;
@@ -27,3 +28,4 @@ pub mod successor;
 #[cfg(test)]
 mod swapper;
 pub mod transfer;
+pub mod user;

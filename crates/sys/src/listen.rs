@@ -1,16 +1,18 @@
 //! Listening sockets, TCP and unix (socket(7), unix(7)).
 
 use std::{
-    fmt, fs, io,
+    fmt,
+    fs::{self, Permissions},
+    io,
     net::{SocketAddr, TcpListener, ToSocketAddrs},
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::{
-            fs::FileTypeExt,
-            net::{UnixListener, UnixStream},
+            fs::{FileTypeExt, PermissionsExt},
+            net::UnixStream,
         },
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     str::FromStr,
     sync::{
         Arc, Weak,
@@ -20,10 +22,11 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fs::Mode,
     io::Errno,
     net::SocketFlags,
 };
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use crate::eventfd::EventFd;
 
@@ -92,6 +95,8 @@ pub struct ListenOptions {
     /// `net.core.wmem_max` and then doubles; `None`: those that it adapts to each connection. Those of a unix socket
     /// stay as they are, since its connections inherit nothing.
     pub buffer_bytes: Option<usize>,
+    /// Permissions of the file of a unix socket; `None`: those that the umask leaves.
+    pub socket_mode: Option<u32>,
 }
 
 impl ListenOptions {
@@ -100,7 +105,7 @@ impl ListenOptions {
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { backlog: Self::BACKLOG, buffer_bytes: None }
+        Self { backlog: Self::BACKLOG, buffer_bytes: None, socket_mode: None }
     }
 }
 
@@ -201,11 +206,8 @@ impl Listener {
             }
             Address::Unix(path) => {
                 remove_stale(path)?;
-                let listener = UnixListener::bind(path)?;
-                listener.set_nonblocking(true)?;
-                let socket = Arc::new(listener.into());
+                let socket = Arc::new(bind_unix(path, options)?);
                 let file = Some(Arc::new(SocketFile { path: path.clone(), is_ours: AtomicBool::new(true) }));
-                rustix::net::listen(&socket, options.backlog)?;
                 Ok(Self { socket, address: address.clone(), options, file })
             }
         }
@@ -317,6 +319,22 @@ fn bind_tcp(address: SocketAddr, sharing: Sharing, options: ListenOptions) -> io
     Ok(socket.into())
 }
 
+fn bind_unix(path: &Path, options: ListenOptions) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.cloexec(), None)?;
+    if let Some(mode) = options.socket_mode {
+        // The file is made with the permissions of its socket, less the umask: nobody can connect whom they shut out.
+        rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode))?;
+    }
+    socket.bind(&SockAddr::unix(path)?)?;
+    if let Some(mode) = options.socket_mode {
+        // And those that the umask has taken away are given again.
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+    }
+    socket.set_nonblocking(true)?;
+    rustix::net::listen(&socket, options.backlog)?;
+    Ok(socket.into())
+}
+
 fn choose_congestion_control(socket: &Socket, address: SocketAddr) {
     if address.ip().is_loopback() {
         // Without it the system's default works, too.
@@ -335,6 +353,8 @@ fn remove_stale(path: &PathBuf) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     #[test]
@@ -387,11 +407,23 @@ mod tests {
         let connect = || {
             let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
             socket.set_nonblocking(true).unwrap();
-            socket.connect(&socket2::SockAddr::unix(&path).unwrap()).map(|()| socket)
+            socket.connect(&SockAddr::unix(&path).unwrap()).map(|()| socket)
         };
         let waiting: Vec<_> = (0..2 * BACKLOG).map_while(|_| connect().ok()).collect();
         assert_eq!(waiting.len(), BACKLOG + 1);
         assert_eq!(connect().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn the_file_of_a_socket_has_the_permissions_that_were_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        for mode in [0o600, 0o660, 0o666] {
+            let path = directory.path().join(format!("{mode:o}.sock"));
+            let options = ListenOptions { socket_mode: Some(mode), ..ListenOptions::default() };
+            let _listener = Listener::bind_with(&Address::Unix(path.clone()), Sharing::Alone, options).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+            assert!(UnixStream::connect(&path).is_ok());
+        }
     }
 
     #[test]

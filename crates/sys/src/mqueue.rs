@@ -66,6 +66,11 @@ impl fmt::Debug for QueueName {
     }
 }
 
+/// Place where the file system of queues is mounted (mq_overview(7)).
+pub const MOUNTED: &str = "/dev/mqueue";
+/// Directory of the kernel's limits of queues.
+pub const LIMITS: &str = "/proc/sys/fs/mqueue";
+
 /// Size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSize {
@@ -389,7 +394,7 @@ pub fn allowed_size() -> QueueSize {
 
 /// Reads a limit of `fs.mqueue`; 0 where it cannot be read.
 fn setting(name: &str) -> u64 {
-    let text = fs::read_to_string(format!("/proc/sys/fs/mqueue/{name}"));
+    let text = fs::read_to_string(format!("{LIMITS}/{name}"));
     text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 

@@ -37,7 +37,7 @@ pub use drivers::{
 pub use process::{Process, ResourceCounts};
 pub use programs::{installed_program, workspace_program};
 pub use rustix::process::Signal;
-pub use server::{Finished, Server, Successor, expect_failure, run_to_end};
+pub use server::{Finished, ROOT_WARNING, Server, Successor, expect_failure, run_to_end};
 
 /// Bound of every wait: longer than anything takes on a busy machine.
 pub const HANG: Duration = Duration::from_secs(40);

@@ -8,16 +8,17 @@ use std::{
 };
 
 use clap::Args;
-use service::{Cli, Endpoint, ServiceArgs};
+use service::{Cli, Endpoint, LineTarget, Sandbox, ServiceArgs};
 use sys::{
     beneath::{OpenError, Opened, Root},
+    confinement::Confinement,
     listen::Address,
 };
 use wire::http1::Status;
 
 use crate::{
     AccessLogArgs, Content, ContentArgs, HttpsArgs, IndexName, NotFound, RateArgs, Settings, Sources, VirtualHosts,
-    path, variants::open_sources,
+    auth::AuthRule, path, variants::open_sources,
 };
 
 /// Flags that say what is served, and where; those of one virtual host are in [`ContentArgs`].
@@ -66,6 +67,30 @@ impl TreeArgs {
         }
     }
 
+    /// Returns the content of all hosts.
+    fn contents(&self) -> impl Iterator<Item = &ContentArgs> {
+        std::iter::once(self.default_content()).chain(self.hosts.0.iter().map(|host| &host.content))
+    }
+
+    fn starts_programs(&self) -> bool {
+        self.contents().any(|content| content.cgi.cgi_dir.is_some())
+    }
+
+    /// Adds the files that are read and written, for `--sandbox`.
+    pub fn keep(&self, kept: &mut Confinement) {
+        if self.starts_programs() {
+            kept.obstacle = Some("--cgi-dir: a confined server starts no program");
+        }
+        for content in self.contents() {
+            kept.read(content.root());
+            let files = content.auth.basic_auth.iter().filter_map(AuthRule::file);
+            files.chain(content.mime_file.as_deref()).for_each(|file| kept.read_replaceable(file));
+        }
+        if let Some(LineTarget::File(file)) = &self.access_log.access_log {
+            kept.write_replaceable(file);
+        }
+    }
+
     /// Checks flags that are right each for itself, of all hosts.
     ///
     /// # Errors
@@ -76,6 +101,9 @@ impl TreeArgs {
         self.https.check(is_plain, has_hsts)?;
         self.content.check()?;
         self.rate.check()?;
+        if service.shell.sandbox == Sandbox::On && self.starts_programs() {
+            return Err("--sandbox on and --cgi-dir exclude each other: a confined server starts no program".to_owned());
+        }
         self.hosts.0.iter().try_for_each(|host| {
             let name = host.names.first().map_or_else(String::new, ToString::to_string);
             host.content.check().map_err(|why| format!("host {name}: {why}"))

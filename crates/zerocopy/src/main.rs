@@ -8,7 +8,7 @@ use service::{
     Cli, DescriptorDemand, Dimension, Endpoint, Host, HostProblem, LineTarget, Need, ScratchPipes, ServiceArgs,
     TlsArgs, TlsDialect,
 };
-use sys::{beneath::Root, registered::Region};
+use sys::{beneath::Root, confinement::Confinement, registered::Region};
 use web::{ContentArgs, HostName, Hosts, HttpOptions, RequestMetrics, TreeArgs, VirtualHosts, tls_dialect};
 use zerocopy::{
     Access, AccessRule, Cache, CacheMetrics, CachedSite, Strategy, StrategyChoice, ZerocopyArgs, ZerocopyServer,
@@ -63,6 +63,10 @@ impl Cli for Options {
 
     fn needs(&self) -> Vec<Need> {
         self.zerocopy.needs()
+    }
+
+    fn keep(&self, kept: &mut Confinement) {
+        self.zerocopy.tree.keep(kept);
     }
 
     fn host_command() -> Option<Command> {

@@ -3,6 +3,7 @@
 //! Each step says what it needs; a step whose tools are missing is skipped with a reason, and fails where nothing may be
 //! skipped (`QUINTET_PEERS=required`).
 
+mod dist;
 mod faults;
 mod fuzz;
 mod memory;
@@ -58,6 +59,8 @@ enum Step {
     Memory,
     /// Every server under load while the 1st, 2nd, 3rd … of its system calls fail
     Faults,
+    /// Two releases that are built in different places: the same bytes
+    Dist,
 }
 
 /// Outcome of a step, if nothing broke.
@@ -119,6 +122,7 @@ impl Step {
             },
             Self::Memory => memory::run(),
             Self::Faults => faults::run(),
+            Self::Dist => dist::run(),
         }
     }
 }

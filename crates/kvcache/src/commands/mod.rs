@@ -8,7 +8,7 @@ mod client;
 mod cluster;
 mod command_info;
 mod config;
-mod connection;
+pub(crate) mod connection;
 mod counters;
 mod debug;
 mod details;

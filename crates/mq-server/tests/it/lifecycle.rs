@@ -4,12 +4,13 @@ use std::{
     fs,
     net::TcpListener,
     os::unix::{fs::PermissionsExt, net::UnixDatagram},
+    path::Path,
     process::Command,
     time::Duration,
 };
 
 use clap::ValueEnum;
-use mq_server::{OwnedQueue, dispatch::DispatchKind};
+use mq_server::{OwnedQueue, copy::CopyKind, dispatch::DispatchKind};
 use sys::mqueue::{Queue, QueueSize};
 use testkit::{eventually, expect_failure, run_to_end};
 
@@ -33,6 +34,33 @@ fn sigterm_answers_queued_requests_and_removes_the_queue() {
         server.process().resume().unwrap();
         answers.into_iter().for_each(|mut answer| assert!(answer.read_to_end() == contents));
         assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.stderr());
+        assert_eq!(world.queued(), None);
+    }
+}
+
+/// Its queue, its files and its FIFOs are all that it needs.
+#[test]
+fn a_confined_server_answers_where_queues_can_be_named() {
+    if !Path::new(sys::mqueue::MOUNTED).is_dir() {
+        let world = World::new();
+        let said = expect_failure(world.command(&["--sandbox", "on"]), 1).stderr;
+        assert!(said.contains("mount -t mqueue"), "{said}");
+        let mut server = world.process(&["--sandbox", "auto"]);
+        assert!(server.stderr().contains("not confined: queues"), "{}", server.stderr());
+        assert_eq!(server.stop().unwrap().code(), Some(0));
+        return;
+    }
+    let dispatches = DispatchKind::value_variants().iter().map(|dispatch| (*dispatch, CopyKind::default()));
+    let copies = CopyKind::value_variants().iter().map(|copy| (DispatchKind::default(), *copy));
+    for (dispatch, copy) in dispatches.chain(copies) {
+        let world = World::new();
+        let contents = world.file("file", 300_000);
+        let [dispatch, copy] = [dispatch.to_string(), copy.to_string()];
+        let mut server = world.process(&["--dispatch", &dispatch, "--copy", &copy, "--sandbox", "on"]);
+        for _ in 0..2 {
+            assert!(fetch(&world, "file").unwrap() == contents, "{dispatch} {copy}");
+        }
+        assert_eq!(server.stop().unwrap().code(), Some(0), "{}", server.stderr());
         assert_eq!(world.queued(), None);
     }
 }
@@ -184,7 +212,7 @@ fn the_default_fifo_directory_is_private_and_removed() {
     assert_eq!(rest, format!("{} file", world.queue));
     let mode = fs::metadata(directory).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o700, "loadgen takes no other");
-    let fifo = std::path::Path::new(directory).join("f");
+    let fifo = Path::new(directory).join("f");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
     world.send("file;f");
     assert_eq!(fs::read(&fifo).unwrap(), contents);

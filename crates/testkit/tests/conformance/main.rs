@@ -4,6 +4,7 @@
 
 mod bodies;
 mod case;
+mod confined;
 mod crowds;
 mod deferred;
 mod lifecycle;

@@ -68,6 +68,13 @@ pub struct AuthRule {
     file: Option<PathBuf>,
 }
 
+impl AuthRule {
+    /// Returns the password file, if the rule has one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+}
+
 impl FromStr for AuthRule {
     type Err = String;
 

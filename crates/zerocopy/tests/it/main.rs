@@ -13,6 +13,8 @@ mod clients;
 #[cfg(test)]
 mod codings;
 #[cfg(test)]
+mod confined;
+#[cfg(test)]
 mod content;
 #[cfg(test)]
 #[path = "../../../web/tests/laws/mod.rs"]

@@ -35,6 +35,22 @@ fn every_driver_serves_both_protocols_from_both_back_ends() {
     }
 }
 
+/// With its content in reach, and nothing else.
+#[test]
+fn a_confined_server_serves_both_back_ends() {
+    let collection = Collection::new(LayoutKind::Flat);
+    for setup in [ORIGINAL, FRAMED, ALL[2]] {
+        let setup = Setup { args: &["--sandbox", "on"], ..setup };
+        setup.for_each_server(&collection, |server| {
+            for (number, (id, _)) in DOCUMENTS.iter().enumerate() {
+                ensure!(setup.get(server.address(), id.as_bytes())? == whole(number), "{id}");
+            }
+            ensure!(setup.get(server.address(), b"MISSING9")?.0 == Status::Missing, "a miss");
+            Ok(())
+        });
+    }
+}
+
 /// A byte at a time, so that each is a read of its own.
 #[test]
 fn replies_do_not_depend_on_how_requests_are_torn() {

@@ -7,6 +7,7 @@ mod clients;
 mod codings;
 mod configuration;
 mod configuration_errors;
+mod confined;
 mod crowds;
 mod https;
 mod https_clients;

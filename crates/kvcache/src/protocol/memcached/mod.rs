@@ -24,6 +24,7 @@ pub(crate) use self::pipeline::{Pipeline, SingleKeyRequest};
 use self::storage::{StoreOutcome, StoreRequest};
 use crate::{
     command_table::MemcachedVerb,
+    commands::connection::is_same,
     state::{Client, Item, Keyspace, MemcachedState, ServerState},
     value::Value,
 };
@@ -151,7 +152,7 @@ fn authenticate<S: Store>(state: &ServerState<S>, request: &Request<'_>) -> Resu
     };
     let Some(password) = state.settings.password() else { return Ok(()) };
     match value.strip_prefix(b"default ") {
-        Some(given) if given == password.as_bytes() => Ok(()),
+        Some(given) if is_same(password.as_bytes(), given) => Ok(()),
         _ => Err("CLIENT_ERROR authentication failure"),
     }
 }

@@ -53,6 +53,21 @@ fn save_and_bgsave_write_the_file() {
     kv.stop().unwrap();
 }
 
+/// It makes the file anew each time, in a directory that is all it can reach.
+#[test]
+fn a_confined_server_saves_and_loads() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keys");
+    for value in ["1", "2"] {
+        let kv = Kv::start(["--sandbox", "on", "--snapshot", file.to_str().unwrap()]).unwrap();
+        let mut client = Client::connect(kv.resp()).unwrap();
+        exchange(&mut client, b"INCR a\r\nSAVE\r\n", format!(":{value}\r\n+OK\r\n").as_bytes()).unwrap();
+        drop(client);
+        kv.stop().unwrap();
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
 #[test]
 fn saving_without_a_file_is_an_error() {
     let kv = Kv::start::<&str>([]).unwrap();

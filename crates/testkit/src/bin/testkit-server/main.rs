@@ -4,6 +4,7 @@
 
 mod bodies;
 mod delayed;
+mod escape;
 mod protocol;
 mod pushed;
 mod streamed;
@@ -21,7 +22,7 @@ use bodies::Bodies;
 use clap::Parser;
 use protocol::LineProtocol;
 use service::{Cli, Host, ScratchPipes, ServiceArgs, TlsArgs, TlsDialect};
-use sys::listen::Address;
+use sys::{confinement::Confinement, listen::Address};
 
 /// Answers the lines that protocol.rs describes
 #[derive(Debug, Parser)]
@@ -98,6 +99,11 @@ impl Cli for Args {
 
     fn more_addresses(&self) -> Vec<Address> {
         self.more_listen.clone()
+    }
+
+    fn keep(&self, kept: &mut Confinement) {
+        self.content.iter().for_each(|file| kept.read_replaceable(file));
+        self.exit_file.iter().chain(&self.signal_file).for_each(|file| kept.write_replaceable(file));
     }
 
     fn default_metrics(&self) -> Option<String> {

@@ -19,6 +19,7 @@
 //! | `farewell` | empty; at the end of the input, `farewell` (`--streams`) |
 //! | `subscribe N` | the line; what is published from then on is pushed, at most N bytes that are not taken |
 //! | `publish COUNT LEN` | `published TAKEN`, once a thread has pushed COUNT lines of LEN bytes to all who subscribe |
+//! | `escape WAY TARGET` | `WAY escaped` or `WAY stopped`, after an attempt to do what a confined server must not (see escape.rs) |
 //! | `block MS` | the line, once the thread that runs the protocol has slept for MS milliseconds |
 //! | `stop` | `stop`, and the server drains |
 //! | `close` | `close`, then the connection is closed |
@@ -42,6 +43,7 @@ use service::{Host, Statistics, Stop, Timeouts};
 use crate::{
     bodies::{Bodies, BodyKind},
     delayed::DelayedReplies,
+    escape,
     pushed::Subscribers,
     streamed::Streamed,
 };
@@ -99,6 +101,7 @@ enum Request<'a> {
     Publish { count: usize, len: usize },
     Farewell,
     Block(Duration),
+    Escape { way: &'a str, target: &'a str },
     Stop,
     Close(Flow),
 }
@@ -128,6 +131,7 @@ impl<'a> Request<'a> {
             ("subscribe", Some(bytes_max), None) => Self::Subscribe(bytes_max.parse().ok()?),
             ("publish", Some(count), Some(len)) => Self::Publish { count: count.parse().ok()?, len: len.parse().ok()? },
             ("stop", None, None) => Self::Stop,
+            ("escape", Some(way), Some(target)) => Self::Escape { way, target },
             ("block", Some(time), None) => Self::Block(Duration::from_millis(time.parse().ok()?)),
             ("fallbacks", None, None) => Self::Fallbacks,
             (id, None, None) if !id.is_empty() => Self::Id,
@@ -207,6 +211,14 @@ impl<const BATCH: usize, const STREAMS: bool> LineProtocol<BATCH, STREAMS> {
             Some(Request::Block(time)) => {
                 thread::sleep(time);
                 whole_line(out);
+            }
+            Some(Request::Escape { way, target }) => {
+                let outcome = match escape::try_to(way, target) {
+                    Some(true) => "escaped",
+                    Some(false) => "stopped",
+                    None => return Flow::Abort,
+                };
+                say(out, format!("{way} {outcome}\n"));
             }
             Some(Request::Stop) => {
                 whole_line(out);
