@@ -1,7 +1,9 @@
 use std::{io, net::Shutdown as Half, pin::pin};
 
 use bytes::Bytes;
-use proto::{FileRegion, MappedRegion, PipeRegion, PipeSource, Protocol, Segment, Taken};
+use proto::{FileRegion, KernelTls, MappedRegion, PipeRegion, PipeSource, Protocol, Segment, Taken};
+use sys::ktls;
+use tokio::time::sleep;
 use tokio_uring::{
     buf::{BoundedBuf, IoBuf},
     fs::File,
@@ -9,7 +11,7 @@ use tokio_uring::{
 };
 
 use super::{ConnectionState, waiting::Event};
-use crate::{clock, closing::reset_if_cut_off, peer::uptake, pipes::FillOutcome, write::is_lost_page};
+use crate::{clock, closing::reset_if_cut_off, peer::uptake, pipes::FillOutcome, wheel::TICK, write::is_lost_page};
 
 /// `None` for an operation that a stop of the process has interrupted before it came to anything: in a worker of the
 /// kernel's it is not restarted, as the system call would be (signal(7)).
@@ -61,8 +63,45 @@ impl<P: Protocol> ConnectionState<'_, P> {
             Segment::Mapped(region) => Box::pin(self.send_mapped(stream, region)).await?,
             Segment::File(region) => Segment::File(Box::pin(self.send_file(stream, region)).await?),
             Segment::Pipe(region) => Box::pin(self.send_pipe(stream, region)).await?,
+            Segment::KernelTls(step) => Segment::KernelTls(Box::pin(self.take_kernel_tls(stream, step)).await?),
             promise @ Segment::Deferred(_) => promise,
         })
+    }
+
+    /// Takes a step of kernel TLS. The crate has no such operation, so these are plain calls, which do not wait.
+    async fn take_kernel_tls(&mut self, stream: &TcpStream, step: KernelTls) -> io::Result<KernelTls> {
+        match &step {
+            KernelTls::Attach => {
+                let is_attached = ktls::attach(stream).is_ok();
+                self.session.outbox().note_attached(true, is_attached);
+            }
+            KernelTls::Start(keys) => ktls::start(stream, keys.bytes())?,
+            KernelTls::Record { content_type, payload } => loop {
+                match ktls::send_record_now(stream, *content_type, payload) {
+                    Ok(n) => {
+                        self.tally.0.bytes_out += n as u64;
+                        self.session.sent(clock::now());
+                        break;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait_for_room(stream).await?,
+                    Err(error) => return Err(error),
+                }
+            },
+        }
+        Ok(step)
+    }
+
+    /// Waits a moment for the peer to take something.
+    async fn wait_for_room(&mut self, stream: &TcpStream) -> io::Result<()> {
+        let moment = pin!(sleep(TICK));
+        if let Event::Deadline = self.event(stream, moment).await {
+            self.session.tick(self.protocol, clock::now(), || uptake(stream));
+            if self.session.is_aborted() {
+                reset_if_cut_off(&mut self.session, stream);
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        Ok(())
     }
 
     /// Writes it all, in steps that show whether the peer takes anything.

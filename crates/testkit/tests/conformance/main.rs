@@ -6,6 +6,7 @@ mod bodies;
 mod case;
 mod crowds;
 mod deferred;
+mod kernel_tls;
 mod lifecycle;
 mod managed;
 mod pipelining;
