@@ -5,10 +5,12 @@
 
 mod faults;
 mod fuzz;
+mod ktls;
 mod memory;
 mod tools;
 
 use std::{
+    path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -38,6 +40,10 @@ pub(crate) struct Args {
     /// Seconds for each fuzz target
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
+
+    /// Root that the kernel of `ktls` has been installed or unpacked below
+    #[arg(long, default_value = "/", value_name = "DIR")]
+    kernel_root: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -58,6 +64,8 @@ enum Step {
     Memory,
     /// Every server under load while the 1st, 2nd, 3rd … of its system calls fail
     Faults,
+    /// http-server and zerocopy with the TLS of a kernel that has it, in QEMU
+    Ktls,
 }
 
 /// Outcome of a step, if nothing broke.
@@ -119,6 +127,7 @@ impl Step {
             },
             Self::Memory => memory::run(),
             Self::Faults => faults::run(),
+            Self::Ktls => ktls::run(&args.kernel_root),
         }
     }
 }
