@@ -70,7 +70,7 @@ fn cached_get(criterion: &mut Criterion) {
                             pieces[..count].iter().map(|piece| piece.len()).sum()
                         }
                         proto::NextWrite::File(region) => usize::try_from(region.len).unwrap_or(usize::MAX),
-                        proto::NextWrite::Pipe(_) | proto::NextWrite::Waiting => break,
+                        proto::NextWrite::Pipe(_) | proto::NextWrite::KernelTls(_) | proto::NextWrite::Waiting => break,
                     };
                     session.outbox().advance(n);
                 }

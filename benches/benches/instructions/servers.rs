@@ -66,7 +66,7 @@ pub(crate) fn serve<P: Protocol>(setup: &mut Setup<P>) -> usize {
         let n = match front {
             NextWrite::Memory(pieces, count) => pieces[..count].iter().map(|piece| piece.len()).sum(),
             NextWrite::File(region) => usize::try_from(region.len).unwrap_or(usize::MAX),
-            NextWrite::Pipe(_) | NextWrite::Waiting => break,
+            NextWrite::Pipe(_) | NextWrite::KernelTls(_) | NextWrite::Waiting => break,
         };
         setup.session.outbox().advance(n);
         setup.session.report_sent(&setup.server, now);

@@ -5,9 +5,9 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
 };
 
-use proto::{NextWrite, Outbox, PipeRegion};
+use proto::{KernelTls, NextWrite, Outbox, PipeRegion};
 use rustix::io::Errno;
-use sys::{socket, transfer};
+use sys::{ktls, socket, transfer};
 
 use crate::pipes::{FillOutcome, Pipes};
 
@@ -36,10 +36,32 @@ pub(crate) fn write_front_once(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipe
             transfer::sendfile_once(socket, region.file.as_fd(), region.offset, region.len.min(WRITE_MAX as u64))?
         }
         Some(NextWrite::Pipe(_)) => return write_pipe(socket, outbox, pipes),
+        Some(NextWrite::KernelTls(_)) => return take_kernel_tls(socket, outbox, pipes),
         Some(NextWrite::Waiting) | None => return Ok(0),
     };
     outbox.advance(n);
     Ok(n)
+}
+
+/// Takes the step of kernel TLS in front, and goes on with what is behind it unless that has sent something.
+#[cold]
+fn take_kernel_tls(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) -> io::Result<usize> {
+    let Some(NextWrite::KernelTls(step)) = outbox.front() else { return Ok(0) };
+    match step {
+        // A socket that knows no TLS is no error: its layer goes on encrypting.
+        KernelTls::Attach if ktls::attach(&socket).is_err() => outbox.refuse_kernel_tls(),
+        KernelTls::Attach => outbox.complete_kernel_tls(),
+        KernelTls::Start(keys) => {
+            ktls::start(&socket, keys.bytes())?;
+            outbox.complete_kernel_tls();
+        }
+        KernelTls::Record { content_type, payload } => {
+            let n = ktls::send_record_once(&socket, *content_type, payload)?;
+            outbox.complete_kernel_tls();
+            return Ok(n);
+        }
+    }
+    write_front_once(socket, outbox, pipes)
 }
 
 /// True if a system call was given memory that is no longer there: a page of a mapping that its file has lost.

@@ -128,7 +128,7 @@ pub(crate) fn write_some<P: Protocol>(session: &mut Session<P>, sink: &mut Vec<u
             sink.extend(contents(&region.file, region.offset, n));
             n
         }
-        Some(NextWrite::Pipe(_) | NextWrite::Waiting) => panic!("never made by this server"),
+        Some(NextWrite::Pipe(_) | NextWrite::KernelTls(_) | NextWrite::Waiting) => panic!("never made by this server"),
     };
     session.outbox().advance(n);
 }

@@ -44,7 +44,7 @@ impl Cli for Options {
     }
 
     fn tls(&self) -> Option<(&TlsArgs, TlsDialect)> {
-        Some((&self.http.tree.https.tls, tls_dialect(self.http.tree.http2)))
+        Some((&self.http.tree.https.tls, tls_dialect(self.http.tree.http2, self.http.tree.https.ktls)))
     }
 
     fn descriptors(&self) -> DescriptorDemand {

@@ -8,7 +8,7 @@ use kvcache::{
     Events, FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ScriptOptions, ServerInfo, Sharing, Space, StopServer,
     WithStore, YesNo, compression_dimension, eviction_dimension, exact_time, store_dimension,
 };
-use service::{Cli, Dimension, Endpoint, Host, LineTarget, ServiceArgs, TlsArgs, TlsDialect};
+use service::{Cli, Dimension, Endpoint, Host, KernelTlsUse, LineTarget, ServiceArgs, TlsArgs, TlsDialect};
 use store::Store;
 use sys::{confinement::Confinement, listen::Address};
 use wire::resp::RequestLimits;
@@ -28,8 +28,12 @@ const METRICS_HOST: &str = "0.0.0.0";
 const METRICS_PORT: &str = "8080";
 
 /// Clients do not negotiate a protocol by ALPN.
-const TLS_DIALECT: TlsDialect =
-    TlsDialect { protocols: &[], scheme: "rediss", answer_to_plain: b"-ERR this port speaks TLS\r\n" };
+const TLS_DIALECT: TlsDialect = TlsDialect {
+    protocols: &[],
+    scheme: "rediss",
+    answer_to_plain: b"-ERR this port speaks TLS\r\n",
+    kernel: KernelTlsUse::Off, // There are no files.
+};
 
 /// A cache of strings and hashes for Redis and memcached clients, on seven I/O drivers
 #[derive(Parser, Debug)]

@@ -12,12 +12,14 @@ use bytes::Bytes;
 
 use crate::{
     deferred::Ledger,
+    kernel_tls::{KernelTls, KernelTlsState},
     pipe::{MappedRegion, PipeRegion, ScratchPipe},
     push::Source,
     segment::{FileRegion, Segment},
 };
 
 mod buffers;
+mod kernel_tls;
 mod moving;
 mod promises;
 mod pushes;
@@ -39,6 +41,8 @@ pub enum NextWrite<'a> {
     Memory([IoSlice<'a>; Outbox::IOV], usize),
     File(&'a FileRegion),
     Pipe(&'a mut PipeRegion),
+    /// A step on the socket; [`Outbox::complete_kernel_tls`] follows, or [`Outbox::refuse_kernel_tls`].
+    KernelTls(&'a KernelTls),
     /// A promise is still open; see [`Outbox::poll_reply`].
     Waiting,
 }
@@ -80,6 +84,7 @@ pub struct Outbox {
     /// Bytes behind open promises; made with the first promise.
     ledger: Option<Arc<Ledger>>,
     gate: Gate,
+    kernel_tls: KernelTlsState,
     spare: Vec<u8>,
     /// Buffers come from [`BufferPool`] and go back there, whatever their size.
     is_pooled: bool,
@@ -254,6 +259,7 @@ impl Outbox {
             return Some(match self.queue.front_mut()? {
                 Segment::File(region) => NextWrite::File(region),
                 Segment::Pipe(region) => NextWrite::Pipe(region),
+                Segment::KernelTls(step) => NextWrite::KernelTls(step),
                 Segment::Deferred(_) | Segment::Owned(_) | Segment::Shared(_) | Segment::Mapped(_) => {
                     NextWrite::Waiting
                 }
@@ -357,7 +363,7 @@ impl Outbox {
                 Segment::Owned(bytes) => bytes.len() - self.written,
                 Segment::Shared(bytes) => bytes.len() - self.written,
                 Segment::Mapped(region) => region.bytes().len() - self.written,
-                Segment::Deferred(_) => panic!("a promise is never written"),
+                Segment::Deferred(_) | Segment::KernelTls(_) => panic!("neither a promise nor a step is written"),
             };
             if n < left {
                 self.written += n;
@@ -385,12 +391,6 @@ impl Outbox {
     }
 
     // --- completion view ------------------------------------------------------------------
-
-    /// True if [`Outbox::take`] would give a file or a pipe.
-    pub fn is_file_next(&mut self) -> bool {
-        self.settle();
-        matches!(self.queue.front(), Some(Segment::File(_) | Segment::Pipe(_)))
-    }
 
     /// Moves the next segment out; the caller owns it until the kernel is done with it.
     pub fn take(&mut self) -> Taken {
@@ -436,7 +436,12 @@ impl Outbox {
                 }
             }
             Segment::Pipe(region) => self.emptied = region.into_scratch(),
-            Segment::Owned(_) | Segment::Shared(_) | Segment::File(_) | Segment::Mapped(_) | Segment::Deferred(_) => {}
+            Segment::Owned(_)
+            | Segment::Shared(_)
+            | Segment::File(_)
+            | Segment::Mapped(_)
+            | Segment::Deferred(_)
+            | Segment::KernelTls(_) => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{os::fd::OwnedFd, sync::Arc};
 
 use bytes::{Buf, Bytes};
 
-use crate::{DeferredReply, MappedRegion, PipeRegion};
+use crate::{DeferredReply, KernelTls, MappedRegion, PipeRegion};
 
 /// `len` bytes of a regular file, from `offset`: sent by sendfile or splice.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub enum Segment {
     Mapped(MappedRegion),
     /// An answer that another thread will give; keeps its place in the order.
     Deferred(DeferredReply),
+    /// A step on the socket, in the order of the output.
+    KernelTls(KernelTls),
 }
 
 impl Segment {
@@ -34,11 +36,11 @@ impl Segment {
             Self::Owned(bytes) => Some(bytes),
             Self::Shared(bytes) => Some(bytes),
             Self::Mapped(region) => Some(region.bytes()),
-            Self::File(_) | Self::Pipe(_) | Self::Deferred(_) => None,
+            Self::File(_) | Self::Pipe(_) | Self::Deferred(_) | Self::KernelTls(_) => None,
         }
     }
 
-    /// Bytes that are to be sent; one for an answer that is still awaited.
+    /// Bytes that are to be sent; one for an answer that is still awaited, and for a step.
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Owned(bytes) => bytes.len() as u64,
@@ -46,7 +48,7 @@ impl Segment {
             Self::Mapped(region) => region.bytes().len() as u64,
             Self::File(region) => region.len,
             Self::Pipe(region) => region.len,
-            Self::Deferred(_) => 1,
+            Self::Deferred(_) | Self::KernelTls(_) => 1,
         }
     }
 
@@ -56,7 +58,7 @@ impl Segment {
         match self {
             Self::Owned(bytes) => bytes.len(),
             Self::Shared(bytes) => bytes.len(),
-            Self::File(_) | Self::Pipe(_) | Self::Mapped(_) | Self::Deferred(_) => 0,
+            Self::File(_) | Self::Pipe(_) | Self::Mapped(_) | Self::Deferred(_) | Self::KernelTls(_) => 0,
         }
     }
 
@@ -64,7 +66,12 @@ impl Segment {
     pub(crate) fn own_bytes(&self) -> usize {
         match self {
             Self::Owned(bytes) => bytes.len(),
-            Self::Shared(_) | Self::File(_) | Self::Pipe(_) | Self::Mapped(_) | Self::Deferred(_) => 0,
+            Self::Shared(_)
+            | Self::File(_)
+            | Self::Pipe(_)
+            | Self::Mapped(_)
+            | Self::Deferred(_)
+            | Self::KernelTls(_) => 0,
         }
     }
 
@@ -74,7 +81,9 @@ impl Segment {
             Self::Owned(bytes) => drop(bytes.drain(..n)),
             Self::Shared(bytes) => bytes.advance(n),
             Self::Mapped(region) => region.skip(n),
-            Self::File(_) | Self::Pipe(_) | Self::Deferred(_) => assert_eq!(n, 0, "only memory is skipped"),
+            Self::File(_) | Self::Pipe(_) | Self::Deferred(_) | Self::KernelTls(_) => {
+                assert_eq!(n, 0, "only memory is skipped");
+            }
         }
     }
 }

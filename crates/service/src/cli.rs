@@ -253,7 +253,7 @@ impl<C: Cli> Program for C {
 
     fn check_start(&self) -> anyhow::Result<()> {
         if let Some((args, dialect)) = self.tls()
-            && let Some(config) = args.load(&dialect)?
+            && let Some(config) = args.load(&dialect, false)?
         {
             config.warnings().iter().for_each(|warning| output::to_stderr(format_args!("warning: {warning}")));
         }

@@ -6,7 +6,7 @@ use ::tls::{PlainAndTls, Tls};
 use anyhow::{Context, anyhow, bail, ensure};
 use drivers::{Config, ConnectionModel, DriverKind, Listeners, ScratchPipes, Statistics, Unavailable};
 use proto::{Limits, Protocol};
-use sys::{listen::Address, registered::Region};
+use sys::{ktls::Support, listen::Address, registered::Region};
 
 use crate::{
     Cli, DriverChoice, Endpoint, LineTarget, LineWriter, OpenLinesError, ServiceArgs, Shell, Timeouts, TlsDialect,
@@ -14,7 +14,7 @@ use crate::{
     metrics::{Connections, Registry},
     output,
     stopping::Stop,
-    tls::TlsMetrics,
+    tls::{self, TlsMetrics},
 };
 
 /// A process ready to serve one protocol.
@@ -35,6 +35,7 @@ struct TlsFrontEnds {
     plain: usize,
     config: Arc<::tls::Config>,
     dialect: TlsDialect,
+    kernel: Option<Support>,
 }
 
 impl Host {
@@ -46,8 +47,8 @@ impl Host {
         };
         let listen_front_ends = addresses.len();
         addresses.extend(cli.more_addresses());
-        let tls = load_tls(cli, &mut addresses, &mut shell)?;
         let driver = choose(args.driver)?;
+        let tls = load_tls(cli, driver, &mut addresses, &mut shell)?;
         let threads = args.threads();
         let shares = divide_descriptors(cli, &args, threads, addresses.len());
         let config = Config {
@@ -240,9 +241,10 @@ impl Host {
         protocol: Arc<P>,
         ready: impl FnOnce(&[Endpoint]),
     ) -> anyhow::Result<()> {
-        let Some(TlsFrontEnds { plain, config, dialect }) = &self.tls else { return self.run(protocol, ready) };
+        let Some(TlsFrontEnds { plain, config, dialect, kernel }) = &self.tls else { return self.run(protocol, ready) };
         let layer = Tls::new(protocol, Arc::clone(config), self.config.limits, self.args.timeouts().request);
         let layer = layer.with_answer_to_plain(dialect.answer_to_plain);
+        let layer = layer.with_kernel(*kernel);
         let (statistics, plain) = (layer.statistics(), *plain);
         self.shell.registry().register_collector(Box::new(TlsMetrics(statistics)));
         // A session outside holds records, whatever the limits of the requests in them.
@@ -292,9 +294,18 @@ impl fmt::Debug for Host {
 }
 
 /// Reads the certificates and appends the addresses that they are for. SIGHUP has them read again.
-fn load_tls<C: Cli>(cli: &C, addresses: &mut Vec<Address>, shell: &mut Shell) -> anyhow::Result<Option<TlsFrontEnds>> {
+fn load_tls<C: Cli>(
+    cli: &C,
+    driver: DriverKind,
+    addresses: &mut Vec<Address>,
+    shell: &mut Shell,
+) -> anyhow::Result<Option<TlsFrontEnds>> {
     let Some((args, dialect)) = cli.tls() else { return Ok(None) };
-    let Some(config) = args.load(&dialect)? else { return Ok(None) };
+    if args.tls_listen.is_empty() {
+        return Ok(None);
+    }
+    let kernel = tls::kernel_support(dialect.kernel, driver)?;
+    let Some(config) = args.load(&dialect, kernel.is_some())? else { return Ok(None) };
     let warn = |config: &::tls::Config| config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     warn(&config);
     let plain = addresses.len();
@@ -307,7 +318,7 @@ fn load_tls<C: Cli>(cli: &C, addresses: &mut Vec<Address>, shell: &mut Shell) ->
         tracing::info!("certificates reloaded");
         Ok(())
     });
-    Ok(Some(TlsFrontEnds { plain, config, dialect }))
+    Ok(Some(TlsFrontEnds { plain, config, dialect, kernel }))
 }
 
 fn choose(choice: DriverChoice) -> anyhow::Result<DriverKind> {

@@ -41,7 +41,7 @@ use std::process::ExitCode;
 use ::tls::ConfigError;
 use config::{CommandLine, Loaded};
 
-pub use self::tls::{Endpoint, TlsArgs, TlsDialect};
+pub use self::tls::{Endpoint, KernelTlsUse, TlsArgs, TlsDialect};
 pub use args::{DriverChoice, Format, Log, ServiceArgs, ShellArgs, Timeouts};
 pub use backends::{Choice, Dimension, Invalid, choice_name};
 pub use budget::{Budget, Reservation};

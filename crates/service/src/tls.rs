@@ -3,13 +3,15 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use ::tls::{Config, ConfigError, Handshakes, KeyPair, Settings, Statistics};
-use clap::Args;
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use drivers::{DriverKind, FilePath};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
     metrics::{MetricType, counter::ConstCounter},
 };
-use sys::listen::Address;
+use sys::{ktls::Support, listen::Address};
 
 use crate::{gauge, total};
 
@@ -34,6 +36,18 @@ pub struct TlsArgs {
     pub tls_client_ca: Option<PathBuf>,
 }
 
+/// Use of the kernel's TLS for files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum KernelTlsUse {
+    /// Always: an error at the start where the kernel cannot
+    On,
+    /// Never
+    Off,
+    /// Where the kernel can, and the driver has sendfile
+    #[default]
+    Auto,
+}
+
 /// Properties of TLS that depend on what a server speaks.
 #[derive(Clone, Copy, Debug)]
 pub struct TlsDialect {
@@ -43,6 +57,8 @@ pub struct TlsDialect {
     pub scheme: &'static str,
     /// Answer to a client that begins with text, in the clear.
     pub answer_to_plain: &'static [u8],
+    /// Use of the kernel's TLS, for a server that sends files.
+    pub kernel: KernelTlsUse,
 }
 
 /// Address that a server listens on, as its ready line has it.
@@ -88,7 +104,7 @@ impl TlsArgs {
     ///
     /// # Errors
     /// See [`ConfigError`].
-    pub(crate) fn load(&self, dialect: &TlsDialect) -> Result<Option<Config>, ConfigError> {
+    pub(crate) fn load(&self, dialect: &TlsDialect, allows_kernel: bool) -> Result<Option<Config>, ConfigError> {
         if self.tls_listen.is_empty() {
             return Ok(None);
         }
@@ -98,10 +114,41 @@ impl TlsArgs {
             pairs: self.tls_cert.iter().zip(&self.tls_key).map(pair).collect(),
             client_ca: self.tls_client_ca.clone(),
             protocols: dialect.protocols.iter().map(|protocol| protocol.to_vec()).collect(),
+            allows_kernel,
         })
         .map(Some)
     }
 }
+
+/// Decides on kernel TLS, and says what was found.
+///
+/// # Errors
+/// It must be used, and the kernel has none.
+pub(crate) fn kernel_support(ktls: KernelTlsUse, driver: DriverKind) -> anyhow::Result<Option<Support>> {
+    let has_sendfile = driver.descriptor().sends_files == FilePath::Sendfile;
+    let must = match ktls {
+        KernelTlsUse::Off => return Ok(None),
+        KernelTlsUse::Auto if !has_sendfile => {
+            tracing::debug!("kernel TLS is not used: driver {driver} has no sendfile");
+            return Ok(None);
+        }
+        KernelTlsUse::Auto => false,
+        KernelTlsUse::On => true,
+    };
+    match Support::probe() {
+        Ok(support) => {
+            tracing::info!("kernel TLS encrypts large files");
+            Ok(Some(support))
+        }
+        Err(error) if must => Err(error).context(format!("--ktls on: {NO_KERNEL_TLS}")),
+        Err(error) => {
+            tracing::debug!("kernel TLS is not used: {NO_KERNEL_TLS}: {error}");
+            Ok(None)
+        }
+    }
+}
+
+const NO_KERNEL_TLS: &str = "this kernel has no TLS (CONFIG_TLS), or its module is not loaded (modprobe tls)";
 
 /// Collects the [`tls::Counts`].
 #[derive(Debug)]
@@ -122,6 +169,8 @@ impl Collector for TlsMetrics {
         let help = "TLS connections that ended with an alert of the server, or before their handshake in time";
         total(encoder, "tls_failures", help, counts.failed)?;
         total(encoder, "tls_plain_connections", "Connections to TLS addresses that did not speak TLS", counts.plain)?;
+        let help = "TLS connections whose output the kernel was given to encrypt";
+        total(encoder, "tls_kernel_connections", help, counts.kernel)?;
         let open = i64::try_from(counts.open).unwrap_or(i64::MAX);
         gauge(encoder, "tls_connections_open", "TLS connections open now", open)
     }

@@ -1,7 +1,7 @@
 //! Safe wrappers of the Linux calls that the drivers and servers need.
 //!
 //! A leaf: knows no protocol, keeps no policy. `rustix` and `nix` do most of it; the little `unsafe` there is lives in
-//! [`child`], [`map`], [`memory`], [`mqueue`], [`registered`], [`ring`], [`socket`] and [`transfer`], one call and one reason
+//! [`child`], [`ktls`], [`map`], [`memory`], [`mqueue`], [`registered`], [`ring`], [`socket`] and [`transfer`], one call and one reason
 //! each.
 
 pub mod affinity;
@@ -12,6 +12,7 @@ pub mod confinement;
 pub mod contents;
 pub mod eventfd;
 pub mod fifo;
+pub mod ktls;
 pub mod limits;
 pub mod listen;
 pub mod map;

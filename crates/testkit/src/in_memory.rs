@@ -97,7 +97,9 @@ pub fn flush<P: Protocol>(session: &mut Session<P>, sink: &mut Vec<u8>, bytes_ma
                 }
                 0
             }
-            Some(NextWrite::Pipe(_)) => panic!("only a driver can send a pipe"),
+            Some(NextWrite::Pipe(_) | NextWrite::KernelTls(_)) => {
+                panic!("only a driver can send a pipe, or take a step")
+            }
         };
         session.outbox().advance(n);
         left -= n;

@@ -29,6 +29,8 @@ pub struct Settings {
     pub client_ca: Option<PathBuf>,
     /// Protocols for ALPN (RFC 7301), the preferred one first. Without any, none is negotiated.
     pub protocols: Vec<Vec<u8>>,
+    /// The kernel may be given the keys of a connection.
+    pub allows_kernel: bool,
 }
 
 /// Reasons that settings cannot be used.
@@ -129,6 +131,7 @@ impl Loaded {
         // Tickets hold all there is to a session: resuming one needs no memory here.
         server.ticketer = Arc::clone(&tickets);
         server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.enable_secret_extraction = settings.allows_kernel;
         Ok(Self { server: Arc::new(server), client_ca, warnings, tickets })
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     engine::{Broken, Engine},
     files::Reading,
     input::Received,
+    kernel::KernelSide,
     output::Pace,
     scratch,
 };
@@ -32,7 +33,12 @@ pub(crate) enum Phase {
 /// One connection.
 pub struct Connection<P: Protocol> {
     /// `None` if rustls does not take the configuration: such a connection is closed.
+    /// It is gone, too, once the kernel encrypts.
     pub(crate) engine: Option<Box<Engine>>,
+    /// State of a connection whose output the kernel encrypts.
+    pub(crate) kernel: Option<Box<KernelSide>>,
+    /// Kernel TLS has not been ruled out.
+    pub(crate) may_use_kernel: bool,
     pub(crate) inner: Session<P>,
     pub(crate) phase: Phase,
     /// The inner session is to come to its end.
@@ -44,7 +50,7 @@ pub struct Connection<P: Protocol> {
     /// Name in the hello, until the handshake is complete.
     pub(crate) server_name: Option<String>,
     /// No more bytes will come.
-    has_ended: bool,
+    pub(crate) has_ended: bool,
     /// Output that was queued at the end of the last turn.
     queued: usize,
     pub(crate) pace: Pace,
@@ -75,6 +81,8 @@ impl<P: Protocol> Connection<P> {
         layer.statistics.opened();
         Self {
             engine: UnbufferedServerConnection::new(config).ok().map(|tls| Box::new(Engine::new(tls))),
+            kernel: None,
+            may_use_kernel: layer.kernel_support.is_some(),
             inner: Session::new(&layer.inner, peer, limits, now),
             phase: Phase::Handshake(handshake_until),
             is_retiring: false,
@@ -127,7 +135,7 @@ impl<P: Protocol> Connection<P> {
         if P::PUSHES {
             out.follow_pushes(self.inner.outbox());
         }
-        self.queued = out.held_bytes();
+        self.queued = self.queued_in(out);
         step
     }
 
@@ -155,8 +163,16 @@ impl<P: Protocol> Connection<P> {
     pub(crate) fn end(&mut self, layer: &Tls<P>, now: Now, out: &mut Outbox) -> Flow {
         self.has_ended = true;
         let flow = self.flow(layer, now, out).unwrap_or(Flow::Abort);
-        self.queued = out.held_bytes();
+        self.queued = self.queued_in(out);
         flow
+    }
+
+    /// Bytes of output that shrink when the peer takes some.
+    fn queued_in(&self, out: &Outbox) -> usize {
+        match self.kernel {
+            Some(_) => usize::try_from(out.unsent_bytes()).unwrap_or(usize::MAX),
+            None => out.held_bytes(),
+        }
     }
 
     /// True if input has to wait for a promise.
@@ -195,6 +211,7 @@ impl<P: Protocol> Connection<P> {
 
     pub(crate) fn is_closed_by_peer(&self) -> bool {
         self.engine.as_ref().is_some_and(|engine| engine.is_closed_by_peer)
+            || self.kernel.as_ref().is_some_and(|kernel| kernel.is_closed_by_peer())
     }
 
     /// True while a promise keeps the outer connection waiting for inner output.
@@ -205,6 +222,9 @@ impl<P: Protocol> Connection<P> {
     /// Queues close_notify, and lets nothing follow it.
     fn say_goodbye(&mut self, out: &mut Outbox) {
         self.phase = Phase::Over;
+        if self.say_goodbye_by_kernel(out) {
+            return;
+        }
         if let Some(engine) = &mut self.engine {
             engine.say_goodbye(out);
         }
@@ -212,7 +232,7 @@ impl<P: Protocol> Connection<P> {
 
     fn note_time(&mut self, layer: &Tls<P>, now: Now, out: &Outbox) {
         // A peer that takes its output is not idle. Turns may be for nothing, so that only this tells.
-        if out.held_bytes() < self.queued {
+        if self.queued_in(out) < self.queued {
             self.inner.sent(now);
         }
         if now.instant.saturating_duration_since(self.last_turn) >= QUIET_AFTER && out.is_empty() {
@@ -252,7 +272,7 @@ impl<P: Protocol> Connection<P> {
             return Flow::Close;
         }
         let flow = self.send(layer, now, out).and_then(|()| self.flow(layer, now, out)).unwrap_or(Flow::Abort);
-        self.queued = out.held_bytes();
+        self.queued = self.queued_in(out);
         flow
     }
 }

@@ -29,6 +29,9 @@ impl<P: Protocol> Connection<P> {
         now: Now,
         out: &mut Outbox,
     ) -> Received {
+        if self.kernel.is_some() {
+            return self.receive_beside_kernel(layer, input, step, now, out);
+        }
         let is_closed_by_peer = self.is_closed_by_peer();
         let Some(engine) = &mut self.engine else { return Received::Failed };
         let whole = records::whole(input);
@@ -67,7 +70,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// True if the inner session takes more, or has nothing to do with what comes. Its last input may have ended it.
-    fn takes_input(&self) -> bool {
+    pub(crate) fn takes_input(&self) -> bool {
         self.phase != Phase::Open || self.inner.wants_read() || self.inner.has_ended()
     }
 

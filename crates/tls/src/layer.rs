@@ -6,6 +6,7 @@ use std::{
 };
 
 use proto::{Flow, Limits, Now, Outbox, Peer, Protocol, ProxyAddresses, Step};
+use sys::ktls::Support;
 
 use crate::{Config, Statistics, connection::Connection, files::Readers};
 
@@ -16,6 +17,8 @@ pub struct Tls<P> {
     limits: Limits,
     handshake_max: Duration,
     pub(crate) answer_to_plain: &'static [u8],
+    /// Ciphers of the kernel; none if it is not to encrypt.
+    pub(crate) kernel_support: Option<Support>,
     pub(crate) statistics: Arc<Statistics>,
     pub(crate) readers: Readers,
 }
@@ -27,7 +30,7 @@ impl<P: Protocol> Tls<P> {
         // A PROXY header comes before TLS: the session outside has read it.
         let limits = Limits { admission: None, ..limits };
         let (statistics, readers) = (Arc::default(), Readers::default());
-        Self { inner, config, limits, handshake_max, answer_to_plain: b"", statistics, readers }
+        Self { inner, config, limits, handshake_max, answer_to_plain: b"", kernel_support: None, statistics, readers }
     }
 
     /// Sends these bytes, in the clear, to a client whose first byte is one of text and not of TLS; others are sent an
@@ -35,6 +38,13 @@ impl<P: Protocol> Tls<P> {
     #[must_use]
     pub fn with_answer_to_plain(self, answer_to_plain: &'static [u8]) -> Self {
         Self { answer_to_plain, ..self }
+    }
+
+    /// Lets the kernel, which has these ciphers, encrypt what follows the beginning of a large file. The configuration must have
+    /// been loaded with [`crate::Settings::allows_kernel`].
+    #[must_use]
+    pub fn with_kernel(self, support: Option<Support>) -> Self {
+        Self { kernel_support: support, ..self }
     }
 
     /// Returns the protocol inside.

@@ -19,6 +19,7 @@ mod engine;
 mod files;
 mod identity;
 mod input;
+mod kernel;
 mod layer;
 mod mixed;
 mod output;

@@ -18,6 +18,9 @@ const SEAL_MAX: usize = 64 * 1024;
 const FIRST_RECORD_MAX: usize = 4 * 1024;
 /// Plaintext that is sent in such records.
 const FIRST_BYTES: usize = 12 * 1024;
+/// Bytes that are queued at most where the kernel encrypts; files cost nothing to hold, but what is urgent must not wait behind
+/// much.
+pub(crate) const MOVE_MAX: u64 = 256 * 1024;
 
 /// Size of records, which grows while output goes on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +35,7 @@ impl Pace {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
+pub(crate) enum Sent {
     Some,
     /// There is nothing, or a promise has to be kept first.
     Nothing,
@@ -61,8 +64,17 @@ impl<P: Protocol> Connection<P> {
     fn send_front(&mut self, layer: &Tls<P>, out: &mut Outbox) -> Result<Sent, Broken> {
         // Before promises are settled: what follows has to know of an answer that is empty.
         let was_empty = self.inner.outbox().is_empty();
+        if self.kernel.is_some() {
+            return self.send_front_by_kernel(was_empty, out);
+        }
+        if self.may_use_kernel && self.prepare_kernel_tls(layer, out) {
+            return Ok(Sent::Nothing);
+        }
         if let Some(n) = self.seal_readable(out)? {
             self.inner.outbox().advance(n);
+            if self.may_use_kernel {
+                self.switch_to_kernel(layer, out)?;
+            }
             return Ok(Sent::Some);
         }
         let Self { engine: Some(engine), inner, pace, .. } = self else { return Err(Broken) };
@@ -87,10 +99,24 @@ impl<P: Protocol> Connection<P> {
             Some(NextWrite::Pipe(_)) => {
                 return if outbox.fall_back() { Ok(Sent::Some) } else { Err(Broken) };
             }
+            Some(NextWrite::KernelTls(_)) => return Err(Broken),
             Some(NextWrite::Waiting) => return Ok(self.wait(out)),
         };
         inner.outbox().advance(n);
         Ok(Sent::Some)
+    }
+
+    fn send_front_by_kernel(&mut self, was_empty: bool, out: &mut Outbox) -> Result<Sent, Broken> {
+        if let Some(sent) = self.move_plain(out)? {
+            return Ok(sent);
+        }
+        match self.inner.outbox().front() {
+            None if was_empty => Ok(Sent::Nothing),
+            Some(NextWrite::Waiting) => Ok(self.wait(out)),
+            None | Some(NextWrite::Memory(..) | NextWrite::File(_)) => Ok(Sent::Some),
+            // Part of it is in a pipe of another driver's.
+            Some(NextWrite::Pipe(_) | NextWrite::KernelTls(_)) => Err(Broken),
+        }
     }
 
     /// Encrypts what can be read at once: from where it is if that is a single piece or enough for a record, else

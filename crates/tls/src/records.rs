@@ -24,6 +24,13 @@ pub(crate) fn is_handshake(input: &[u8]) -> bool {
     input.first() == Some(&22)
 }
 
+/// Returns the length of the first record of some that are whole; of all of it where it is no record.
+pub(crate) fn first_len(records: &[u8]) -> usize {
+    let header = records.first_chunk::<HEADER>();
+    let len = header.map_or(usize::MAX, |&[.., high, low]| HEADER + usize::from(u16::from_be_bytes([high, low])));
+    len.min(records.len())
+}
+
 /// Finds the whole records at the beginning of `input`. What is no record counts as whole: it is rustls that says what
 /// is wrong with it.
 pub(crate) fn whole(input: &[u8]) -> Whole {

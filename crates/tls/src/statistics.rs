@@ -19,6 +19,7 @@ pub struct Statistics {
     failed: AtomicU64,
     plain: AtomicU64,
     open: AtomicU64,
+    kernel: AtomicU64,
     /// Time of the last line of the log, and the count it named.
     logged: Mutex<Option<(Instant, u64)>>,
 }
@@ -40,6 +41,8 @@ pub struct Counts {
     pub plain: u64,
     /// Connections that are open.
     pub open: u64,
+    /// Connections whose output the kernel was given to encrypt.
+    pub kernel: u64,
 }
 
 /// Complete handshakes of one version.
@@ -66,6 +69,7 @@ impl Statistics {
             failed: self.failed.load(Relaxed),
             plain: self.plain.load(Relaxed),
             open: self.open.load(Relaxed),
+            kernel: self.kernel.load(Relaxed),
         }
     }
 
@@ -81,6 +85,10 @@ impl Statistics {
 
     pub(crate) fn closed(&self) {
         self.open.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn switched_to_kernel(&self) {
+        self.kernel.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn failed(&self) {

@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use proto::Flow;
-use service::{Endpoint, TlsArgs, TlsDialect};
+use service::{Endpoint, KernelTlsUse, TlsArgs, TlsDialect};
 use sys::listen::Address;
 use wire::http1::{Body, Connection, Method, Part, Request, Status, Target, target_authority};
 
@@ -19,9 +19,9 @@ use crate::{
 
 /// Returns TLS as servers of HTTP have it, with or without HTTP/2. The protocols are those that [`crate::WebServer`] speaks,
 /// by their names in ALPN.
-pub fn tls_dialect(http2: bool) -> TlsDialect {
+pub fn tls_dialect(http2: bool, kernel: KernelTlsUse) -> TlsDialect {
     let protocols: &[&[u8]] = if http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
-    TlsDialect { protocols, scheme: "https", answer_to_plain: PLAIN_REQUEST }
+    TlsDialect { protocols, scheme: "https", answer_to_plain: PLAIN_REQUEST, kernel }
 }
 
 /// Answer to plain HTTP on a TLS address; any other text is answered alike.
@@ -42,6 +42,10 @@ pub struct HttpsArgs {
     /// authorities still get what is below /.well-known/acme-challenge/
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     pub https_redirect: Option<HttpsPort>,
+
+    /// Let the kernel encrypt what follows the beginning of a large file on TLS addresses, so that sendfile can send it
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub ktls: KernelTlsUse,
 }
 
 /// Port of an https URL.
@@ -72,6 +76,9 @@ impl HttpsArgs {
             Some(_) if !is_tls => return Err("--https-redirect needs --tls-listen".to_owned()),
             Some(_) if !is_plain => return Err("--https-redirect needs a plain address, too: --listen ADDR".to_owned()),
             Some(_) | None => {}
+        }
+        if self.ktls == KernelTlsUse::On && !is_tls {
+            return Err("--ktls on needs --tls-listen".to_owned());
         }
         if has_hsts && !is_tls {
             return Err("--hsts needs --tls-listen".to_owned());
@@ -216,6 +223,7 @@ mod tests {
         let args = |tls: bool, redirect: bool| HttpsArgs {
             tls: TlsArgs { tls_listen: vec!["127.0.0.1:0".parse().unwrap(); usize::from(tls)], ..TlsArgs::default() },
             https_redirect: redirect.then_some(HttpsPort::Auto),
+            ktls: KernelTlsUse::Auto,
         };
         for (tls, redirect, plain, hsts, is_good) in [
             (false, false, true, false, true),

@@ -54,7 +54,7 @@ impl Cli for Options {
     }
 
     fn tls(&self) -> Option<(&TlsArgs, TlsDialect)> {
-        Some((&self.zerocopy.tree.https.tls, tls_dialect(self.zerocopy.tree.http2)))
+        Some((&self.zerocopy.tree.https.tls, tls_dialect(self.zerocopy.tree.http2, self.zerocopy.tree.https.ktls)))
     }
 
     fn descriptors(&self) -> DescriptorDemand {

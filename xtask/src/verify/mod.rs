@@ -6,10 +6,12 @@
 mod dist;
 mod faults;
 mod fuzz;
+mod ktls;
 mod memory;
 mod tools;
 
 use std::{
+    path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -39,6 +41,10 @@ pub(crate) struct Args {
     /// Seconds for each fuzz target
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
+
+    /// Root that the kernel of `ktls` has been installed or unpacked below
+    #[arg(long, default_value = "/", value_name = "DIR")]
+    kernel_root: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -61,6 +67,8 @@ enum Step {
     Faults,
     /// Two releases that are built in different places: the same bytes
     Dist,
+    /// http-server and zerocopy with the TLS of a kernel that has it, in QEMU
+    Ktls,
 }
 
 /// Outcome of a step, if nothing broke.
@@ -123,6 +131,7 @@ impl Step {
             Self::Memory => memory::run(),
             Self::Faults => faults::run(),
             Self::Dist => dist::run(),
+            Self::Ktls => ktls::run(&args.kernel_root),
         }
     }
 }

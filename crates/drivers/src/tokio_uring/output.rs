@@ -1,8 +1,9 @@
 use std::{io, mem, net::Shutdown as Half, pin::pin};
 
 use bytes::Bytes;
-use proto::{FileRegion, MappedRegion, PipeRegion, PipeSource, Protocol, Segment, Taken};
-use tokio::time::timeout;
+use proto::{FileRegion, KernelTls, MappedRegion, PipeRegion, PipeSource, Protocol, Segment, Taken};
+use sys::ktls;
+use tokio::time::{sleep, timeout};
 use tokio_uring::{
     buf::{BoundedBuf, IoBuf},
     fs::File,
@@ -61,7 +62,7 @@ impl<P: Protocol> ConnectionState<'_, P> {
             Segment::Owned(bytes) => return self.write(stream, bytes).await,
             Segment::Shared(bytes) => return self.write(stream, bytes).await,
             Segment::Deferred(_) => return Ok(()),
-            Segment::Mapped(_) | Segment::File(_) | Segment::Pipe(_) => {}
+            Segment::Mapped(_) | Segment::File(_) | Segment::Pipe(_) | Segment::KernelTls(_) => {}
         }
         Box::pin(self.send_region(stream, segment)).await
     }
@@ -71,8 +72,45 @@ impl<P: Protocol> ConnectionState<'_, P> {
             Segment::Mapped(region) => self.send_mapped(stream, region).await?,
             Segment::File(region) => Segment::File(self.send_file(stream, region).await?),
             Segment::Pipe(region) => self.send_pipe(stream, region).await?,
+            Segment::KernelTls(step) => Segment::KernelTls(self.take_kernel_tls(stream, step).await?),
             other => other,
         };
+        Ok(())
+    }
+
+    /// Takes a step of kernel TLS. The crate has no such operation, so these are plain calls, which do not wait.
+    async fn take_kernel_tls(&mut self, stream: &TcpStream, step: KernelTls) -> io::Result<KernelTls> {
+        match &step {
+            KernelTls::Attach => {
+                let is_attached = ktls::attach(stream).is_ok();
+                self.session.outbox().note_attached(true, is_attached);
+            }
+            KernelTls::Start(keys) => ktls::start(stream, keys.bytes())?,
+            KernelTls::Record { content_type, payload } => loop {
+                match ktls::send_record_now(stream, *content_type, payload) {
+                    Ok(n) => {
+                        self.tally.0.bytes_out += n as u64;
+                        self.session.sent(clock::now());
+                        break;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait_for_room(stream).await?,
+                    Err(error) => return Err(error),
+                }
+            },
+        }
+        Ok(step)
+    }
+
+    /// Waits a moment for the peer to take something.
+    async fn wait_for_room(&mut self, stream: &TcpStream) -> io::Result<()> {
+        let moment = pin!(sleep(TICK));
+        if let Event::Deadline = self.event(stream, moment).await {
+            self.session.tick(self.protocol, clock::now(), || uptake(stream));
+            if self.session.is_aborted() {
+                reset_if_cut_off(&mut self.session, stream);
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
         Ok(())
     }
 

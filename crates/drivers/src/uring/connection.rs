@@ -213,18 +213,20 @@ impl<P: Protocol> Slot<P> {
 }
 
 /// True if the memory in front is sent by the ring. Memory before a file or pipe leaves with it by plain calls,
-/// unless it is to be sent without being copied.
+/// unless it is to be sent without being copied; so does all that the kernel encrypts.
 fn is_sent_by_ring(outbox: &Outbox, registered: Option<&Region>) -> bool {
+    if outbox.is_for_kernel_tls() {
+        return false;
+    }
     !outbox.has_more_after_memory()
         || registered.is_some_and(|region| outbox.memory().any(|bytes| region.contains(bytes)))
 }
 
-/// Memory to be sent at once: all there is before a promise, a file or a pipe.
+/// Memory to be sent at once: all there is before anything else.
 fn take_memory<P: Protocol>(session: &mut Session<P>, segments: &mut Vec<Segment>) {
     while segments.len() < PIECES_MAX
-        && !session.outbox().is_file_next()
         // Asked here, and not only by the taking: a promise kept in between may turn out to be a file.
-        && !session.outbox().is_waiting()
+        && session.outbox().is_memory_next()
         && let Taken::Segment(segment) = session.outbox().take()
     {
         segments.push(segment);

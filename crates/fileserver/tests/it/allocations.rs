@@ -38,7 +38,9 @@ fn a_cached_document_is_served_without_an_allocation() {
                                 pieces[..count].iter().map(|piece| piece.len()).sum()
                             }
                             proto::NextWrite::File(region) => usize::try_from(region.len).unwrap(),
-                            proto::NextWrite::Pipe(_) | proto::NextWrite::Waiting => panic!("not cached"),
+                            proto::NextWrite::Pipe(_) | proto::NextWrite::KernelTls(_) | proto::NextWrite::Waiting => {
+                                panic!("not cached")
+                            }
                         };
                         out.advance(n);
                         len += n;

@@ -42,7 +42,9 @@ fn a_cached_get_allocates_nothing() {
                 let len = match next {
                     NextWrite::Memory(pieces, count) => pieces[..count].iter().map(|piece| piece.len()).sum(),
                     NextWrite::File(region) => usize::try_from(region.len).unwrap(),
-                    NextWrite::Pipe(_) | NextWrite::Waiting => panic!("nothing has to be made"),
+                    NextWrite::Pipe(_) | NextWrite::KernelTls(_) | NextWrite::Waiting => {
+                        panic!("nothing has to be made")
+                    }
                 };
                 out.advance(len);
                 sent += len;

@@ -21,7 +21,7 @@ impl Outbox {
             Segment::Owned(bytes) => Some(Readable::Memory(bytes)),
             Segment::Shared(bytes) => Some(Readable::Memory(bytes)),
             Segment::File(region) => Some(Readable::File(region)),
-            Segment::Pipe(_) | Segment::Mapped(_) | Segment::Deferred(_) => None,
+            Segment::Pipe(_) | Segment::Mapped(_) | Segment::Deferred(_) | Segment::KernelTls(_) => None,
         });
         let tail = (!self.tail.is_empty()).then_some(Some(Readable::Memory(&self.tail)));
         let mut written = self.written;
@@ -55,7 +55,7 @@ impl Outbox {
                     }
                     continue;
                 }
-                Some(Segment::Deferred(_)) => break,
+                Some(Segment::Deferred(_) | Segment::KernelTls(_)) => break,
                 Some(front) => self.push_part(front, other.written, left),
             };
             other.advance(piece);
@@ -74,7 +74,7 @@ impl Outbox {
         match piece {
             Segment::Shared(bytes) => self.push_shared(&bytes.slice(part.clone())),
             Segment::Mapped(region) => self.push_mapped(region.slice(part.clone())),
-            Segment::Owned(_) | Segment::File(_) | Segment::Pipe(_) | Segment::Deferred(_) => {}
+            Segment::Owned(_) | Segment::File(_) | Segment::Pipe(_) | Segment::Deferred(_) | Segment::KernelTls(_) => {}
         }
         part.len()
     }

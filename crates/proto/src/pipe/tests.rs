@@ -119,7 +119,7 @@ impl Trickle<'_> {
                     assert!(!self.piped.is_empty() || region.scratch().is_some());
                     n
                 }
-                NextWrite::Waiting => unreachable!("nothing is promised"),
+                NextWrite::KernelTls(_) | NextWrite::Waiting => unreachable!("nothing is promised"),
             };
             out.advance(n);
             if let Some(scratch) = out.emptied_pipe() {

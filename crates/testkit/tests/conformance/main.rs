@@ -7,6 +7,7 @@ mod case;
 mod confined;
 mod crowds;
 mod deferred;
+mod kernel_tls;
 mod lifecycle;
 mod managed;
 mod pipelining;

@@ -18,10 +18,9 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 use tempfile::TempDir;
-use testkit::in_memory;
 use tls::{Config, KeyPair, Settings, Tls};
 
-use crate::lines::Lines;
+use crate::{kernel::Kernel, lines::Lines};
 
 pub(crate) const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 pub(crate) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
@@ -98,13 +97,15 @@ pub(crate) struct Server {
     pub(crate) now: Now,
     /// The most that was queued.
     pub(crate) held_max: usize,
+    /// Kernel that takes the steps of kernel TLS.
+    pub(crate) kernel: Kernel,
 }
 
 impl Server {
     pub(crate) fn new(layer: &Arc<Tls<Lines>>, limits: Limits) -> Self {
         let (stdin, now) = (std::io::stdin(), now());
         let session = Session::new(&**layer, Peer::unknown(stdin.as_fd(), 0), limits, now);
-        Self { layer: Arc::clone(layer), session, now, held_max: 0 }
+        Self { layer: Arc::clone(layer), session, now, held_max: 0, kernel: Kernel::default() }
     }
 
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
@@ -114,7 +115,7 @@ impl Server {
     /// Moves at most `max` bytes of output to `sink`, as a driver does.
     pub(crate) fn flush(&mut self, sink: &mut Vec<u8>, max: usize) -> usize {
         self.held_max = self.held_max.max(self.session.outbox().held_bytes());
-        let n = in_memory::flush(&mut self.session, sink, max);
+        let n = self.kernel.flush(&mut self.session, sink, max);
         if n > 0 {
             self.session.sent(self.now);
         }

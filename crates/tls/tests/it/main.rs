@@ -11,4 +11,6 @@ mod handshakes;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod kernel;
+#[cfg(test)]
 mod lines;

@@ -16,7 +16,7 @@ fn sink(out: &mut Outbox) -> usize {
             Segment::File(region) => region.len as usize,
             Segment::Pipe(region) => region.len as usize,
             Segment::Owned(_) | Segment::Shared(_) | Segment::Mapped(_) => segment.memory().map_or(0, <[u8]>::len),
-            Segment::Deferred(_) => panic!("never made by this server"),
+            Segment::Deferred(_) | Segment::KernelTls(_) => panic!("never made by this server"),
         };
         out.recycle(segment);
     }

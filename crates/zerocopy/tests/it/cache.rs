@@ -59,7 +59,7 @@ impl World {
                     assert!(out.fall_back(), "nothing of it is on its way");
                     continue;
                 }
-                NextWrite::Waiting => panic!("never made by this server"),
+                NextWrite::KernelTls(_) | NextWrite::Waiting => panic!("never made by this server"),
             };
             out.advance(n);
         }

@@ -9,9 +9,9 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use sys::listen::Address;
+use sys::{ktls::Support, listen::Address};
 use testkit::{
-    Client, DriverKind, Server, eventually, expect_failure,
+    Client, DriverKind, Server, eventually, expect_failure, run_to_end,
     tls::{Certificates, HandshakeKind, TLS12, TLS13, TlsClient},
 };
 
@@ -378,5 +378,23 @@ fn bad_certificates_are_one_line_and_status_2() {
         command.args(flags);
         let said = expect_failure(command, 2).stderr;
         assert!(said.contains(why), "{said}");
+    }
+}
+
+/// A server that must have the kernel's TLS does not start where there is none; where there is, it serves.
+#[test]
+fn kernel_tls_is_refused_at_the_start_where_the_kernel_has_none() {
+    let certificates = Certificates::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new(EXE);
+    command.args(certificates.flags("server")).args(["--ktls", "on"]).arg(directory.path());
+    match Support::probe() {
+        Ok(_) => drop(Server::start_command(command, 1).unwrap()),
+        Err(error) => {
+            let ended = run_to_end(command).unwrap();
+            assert_eq!(ended.code(), Some(1), "{}", ended.stderr);
+            let said = &ended.stderr;
+            assert!(said.contains("--ktls on: this kernel has no TLS") && said.contains(&error.to_string()), "{said}");
+        }
     }
 }

@@ -9,6 +9,9 @@
 //! | `registered` | the line in memory and registered memory (`--registered`) |
 //! | `lent` | the line in memory and bytes N to 2 N, in registered memory that is lent for this reply only |
 //! | `pages` | the line in memory and pages of the mapped file |
+//! | `attach` | the line in memory, a step of kernel TLS that changes nothing, and N bytes in memory |
+//! | `record` | the line in memory and a step of kernel TLS: a record, which on a socket without it is its payload |
+//! | `start` | the line in memory, a step of kernel TLS that no kernel can take, and N bytes in memory |
 
 use std::{
     collections::HashMap,
@@ -25,7 +28,7 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use proto::{CachedPipe, FileRegion, MappedFile, MappedRegion, Outbox, Pipe, PipeRegion};
+use proto::{CachedPipe, FileRegion, KernelTls, KernelTlsKeys, MappedFile, MappedRegion, Outbox, Pipe, PipeRegion};
 use sys::{registered::Region, transfer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,9 @@ pub(crate) enum BodyKind {
     Pages,
     Registered,
     Lent,
+    Attach,
+    Record,
+    Start,
 }
 
 impl BodyKind {
@@ -53,6 +59,9 @@ impl BodyKind {
             "pages" => Self::Pages,
             "registered" => Self::Registered,
             "lent" => Self::Lent,
+            "attach" => Self::Attach,
+            "record" => Self::Record,
+            "start" => Self::Start,
             _ => return None,
         })
     }
@@ -126,6 +135,18 @@ impl Bodies {
             BodyKind::Mapped => out.push_mapped(MappedRegion::new(mapped, 0..len as u64)?),
             BodyKind::File => out.push_file(region(mapped, 0..len)),
             BodyKind::Pages => out.push_pipe(PipeRegion::pages(mapped, 0..len as u64)),
+            BodyKind::Record => {
+                let payload = self.memory[..len].into();
+                out.push_kernel_tls(KernelTls::Record { content_type: 23, payload });
+            }
+            BodyKind::Attach => {
+                out.push_kernel_tls(KernelTls::Attach);
+                out.push_shared(&self.memory.slice(..len));
+            }
+            BodyKind::Start => {
+                out.push_kernel_tls(KernelTls::Start(KernelTlsKeys::new(Box::new([0; 4]))));
+                out.push_shared(&self.memory.slice(..len));
+            }
             BodyKind::Headed | BodyKind::Pipe => {
                 out.push_pipe(PipeRegion::cached(&self.pipe(mapped, Bytes::new(), 0..len).ok()?));
             }

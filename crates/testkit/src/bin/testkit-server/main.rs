@@ -21,7 +21,7 @@ use anyhow::Context;
 use bodies::Bodies;
 use clap::Parser;
 use protocol::LineProtocol;
-use service::{Cli, Host, ScratchPipes, ServiceArgs, TlsArgs, TlsDialect};
+use service::{Cli, Host, KernelTlsUse, ScratchPipes, ServiceArgs, TlsArgs, TlsDialect};
 use sys::{confinement::Confinement, listen::Address};
 
 /// Answers the lines that protocol.rs describes
@@ -93,7 +93,7 @@ impl Cli for Args {
     }
 
     fn tls(&self) -> Option<(&TlsArgs, TlsDialect)> {
-        let dialect = TlsDialect { protocols: &[], scheme: "tls", answer_to_plain: b"" };
+        let dialect = TlsDialect { protocols: &[], scheme: "tls", answer_to_plain: b"", kernel: KernelTlsUse::Auto };
         (!self.streams).then_some((&self.tls, dialect))
     }
 
