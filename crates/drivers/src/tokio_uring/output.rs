@@ -73,7 +73,7 @@ impl<P: Protocol> ConnectionState<'_, P> {
             Segment::File(region) => Segment::File(self.send_file(stream, region).await?),
             Segment::Pipe(region) => self.send_pipe(stream, region).await?,
             Segment::KernelTls(step) => Segment::KernelTls(self.take_kernel_tls(stream, step).await?),
-            other => other,
+            memory @ (Segment::Owned(_) | Segment::Shared(_) | Segment::Deferred(_)) => memory,
         };
         Ok(())
     }
