@@ -42,9 +42,9 @@ pub enum KernelTlsUse {
     /// Always: an error at the start where the kernel cannot
     On,
     /// Never
+    #[default]
     Off,
     /// Where the kernel can, and the driver has sendfile
-    #[default]
     Auto,
 }
 
