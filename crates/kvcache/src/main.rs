@@ -31,7 +31,7 @@ const METRICS_PORT: &str = "8080";
 const TLS_DIALECT: TlsDialect =
     TlsDialect { protocols: &[], scheme: "rediss", answer_to_plain: b"-ERR this port speaks TLS\r\n" };
 
-/// A cache of strings and hashes for Redis and memcached clients, on seven I/O drivers
+/// A cache of strings and hashes for Redis and memcached clients, on nine I/O drivers
 #[derive(Parser, Debug)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {
