@@ -32,10 +32,13 @@ const READ_MIN: usize = 512;
 /// A connection that fills its buffer gets a larger one, up to this.
 const READ_MAX: usize = 16 * 1024;
 
+/// A receive into memory of its own.
+type Receive = Recv<Box<[u8]>, SharedFd<OwnedFd>>;
+
 pub(super) struct RingTransport {
     /// The socket; also watched, for output that the ring does not send.
     socket: Eager<PollFd<OwnedFd>>,
-    receiving: Option<Submit<Recv<Box<[u8]>, SharedFd<OwnedFd>>>>,
+    receiving: Option<Submit<Receive>>,
     /// Memory of the last receive, for the next one.
     buffer: Box<[u8]>,
     read_bytes: usize,
