@@ -28,13 +28,14 @@ use crate::{
 };
 
 mod crew;
+mod eager;
 mod readiness;
 mod waiting;
 
 #[cfg(any(feature = "compio", feature = "smol"))]
 pub(crate) use crew::Crew;
 #[cfg(any(feature = "compio", feature = "smol"))]
-pub(crate) use readiness::{Eager, Watch};
+pub(crate) use eager::{Eager, Watch};
 pub(crate) use readiness::{Readiness, Ready, none_if_blocked};
 pub(crate) use waiting::{AcceptorDrain, DeadlineTimer, Drain, Timer};
 
