@@ -29,6 +29,8 @@ pub struct Descriptor {
     pub sends_pipes: PipePath,
     /// True if it sends [`crate::Config::registered`] without copying it; others send it as any other memory.
     pub registers_memory: bool,
+    /// True if it is a cargo feature of this crate, so that there are builds without it.
+    pub is_optional: bool,
     /// Facility of the kernel that not every machine offers.
     pub needs: Option<&'static str>,
 }
@@ -49,6 +51,7 @@ impl Descriptor {
         sends_files: FilePath::Sendfile,
         sends_pipes: PipePath::Splice,
         registers_memory: false,
+        is_optional: false,
         needs: None,
     };
 

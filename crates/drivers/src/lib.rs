@@ -1,4 +1,4 @@
-//! Seven ways to move bytes between sockets and a [`proto::Session`].
+//! Nine ways to move bytes between sockets and a [`proto::Session`].
 //!
 //! A driver owns sockets and threads and knows no protocol; what differs between two drivers is the I/O architecture
 //! and nothing else. Each states the facts about itself in a [`Descriptor`]. `unsafe` is confined to `uring`.
@@ -12,6 +12,8 @@ mod arrived;
 mod blocking;
 mod clock;
 mod closing;
+#[cfg(feature = "compio")]
+mod compio;
 mod counters;
 mod descriptor;
 mod epoll;
@@ -23,7 +25,10 @@ mod pipes;
 mod pool;
 mod reactor;
 mod shutdown;
+#[cfg(feature = "smol")]
+mod smol;
 mod table;
+mod tasks;
 mod tokio;
 mod tokio_uring;
 #[allow(unsafe_code, reason = "the one room for it: a raw ring shares memory with the kernel")]

@@ -20,29 +20,29 @@ fn names() -> String {
 }
 
 macro_rules! drivers {
-    ($($variant:ident => $driver:ty;)+) => {
+    ($($(#[$gate:meta])? $variant:ident => $driver:ty;)+) => {
         /// A driver, chosen at run time.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum DriverKind { $($variant,)+ }
+        pub enum DriverKind { $($(#[$gate])? $variant,)+ }
 
         impl DriverKind {
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+            pub const ALL: &[Self] = &[$($(#[$gate])? Self::$variant,)+];
 
             pub const fn descriptor(self) -> &'static Descriptor {
-                match self { $(Self::$variant => &<$driver as Driver>::DESCRIPTOR,)+ }
+                match self { $($(#[$gate])? Self::$variant => &<$driver as Driver>::DESCRIPTOR,)+ }
             }
 
             /// # Errors
             /// The reason that this machine cannot run it.
             pub fn probe(self) -> Result<(), Unavailable> {
-                match self { $(Self::$variant => <$driver as Driver>::probe(),)+ }
+                match self { $($(#[$gate])? Self::$variant => <$driver as Driver>::probe(),)+ }
             }
 
             /// # Errors
             /// The reason that it cannot send memory of this region as [`Descriptor::registers_memory`] says, on so
             /// many threads.
             pub fn probe_registered(self, region: &Arc<Region>, threads: usize) -> io::Result<()> {
-                match self { $(Self::$variant => <$driver as Driver>::probe_registered(region, threads),)+ }
+                match self { $($(#[$gate])? Self::$variant => <$driver as Driver>::probe_registered(region, threads),)+ }
             }
 
             /// Serves until `shutdown` drains and the last connection has closed. The one place where a runtime choice
@@ -59,7 +59,7 @@ macro_rules! drivers {
                 shutdown: &Shutdown,
             ) -> io::Result<()> {
                 let serving = Serving { protocol, listeners, config, shutdown };
-                match self { $(Self::$variant => <$driver as Driver>::serve(serving),)+ }
+                match self { $($(#[$gate])? Self::$variant => <$driver as Driver>::serve(serving),)+ }
             }
         }
     };
@@ -73,6 +73,10 @@ drivers! {
     Tokio => crate::tokio::Tokio;
     TokioUring => crate::tokio_uring::TokioUring;
     Uring => crate::uring::Uring;
+    #[cfg(feature = "compio")]
+    Compio => crate::compio::Compio;
+    #[cfg(feature = "smol")]
+    Smol => crate::smol::Smol;
 }
 
 impl DriverKind {

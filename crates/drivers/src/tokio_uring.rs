@@ -26,7 +26,8 @@ use crate::{
     on_threads,
     peer::{peer, uptake},
     pipes::Pipes,
-    tokio::{AcceptorDrain, DeadlineTimer, Drain, Incoming},
+    tasks::{AcceptorDrain, DeadlineTimer, Drain, Incoming},
+    tokio::{Pollable, TokioTimer},
     wheel::TICK,
 };
 
@@ -63,6 +64,7 @@ impl Driver for TokioUring {
         sends_files: FilePath::ReadWrite,
         sends_pipes: PipePath::ReadWrite,
         registers_memory: false,
+        is_optional: false,
         needs: Some(IO_URING),
     };
 
@@ -120,7 +122,7 @@ struct Shared<P> {
 /// Accepts by readiness: the crate's own accept knows neither flags nor what to do without descriptors.
 async fn accept<P: Protocol>(shared: Shared<P>, listener: Listener, mut acceptor: Acceptor) -> io::Result<()> {
     let shared = Rc::new(shared);
-    let mut incoming = Incoming::new(listener)?;
+    let mut incoming = Incoming::<Pollable, TokioTimer>::new(listener)?;
     let mut drain = AcceptorDrain::new(&shared.shutdown);
     // Its operations would fail on a non-blocking socket instead of waiting.
     while let Some((socket, permit)) = incoming.next(&mut acceptor, &mut drain, &shared.counters, false).await? {
@@ -152,7 +154,7 @@ struct ConnectionState<'a, P: Protocol> {
     protocol: &'a P,
     drain: Drain<'a>,
     is_draining: bool,
-    timer: DeadlineTimer,
+    timer: DeadlineTimer<TokioTimer>,
     pipes: &'a RefCell<Pipes>,
     /// Memory that files are read into, lent by the loop.
     chunks: &'a Chunks,

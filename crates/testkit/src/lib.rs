@@ -16,6 +16,7 @@ pub mod in_memory;
 pub mod open_files;
 mod process;
 mod programs;
+mod sample;
 mod server;
 pub mod strace;
 pub mod subjects;
@@ -37,6 +38,7 @@ pub use drivers::{
 pub use process::{Process, ResourceCounts};
 pub use programs::{installed_program, workspace_program};
 pub use rustix::process::Signal;
+pub use sample::{sample, sample_of};
 pub use server::{Finished, ROOT_WARNING, Server, Successor, expect_failure, run_to_end};
 
 /// Bound of every wait: longer than anything takes on a busy machine.

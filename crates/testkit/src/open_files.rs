@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, anyhow, ensure};
 
-use crate::{ConnectionModel, DriverKind, Server, check_each, eventually};
+use crate::{ConnectionModel, DriverKind, Server, check_each, eventually, sample};
 
 /// Hard limits of open files, and connections that are served at the same time with each.
 const LIMITS: [(usize, usize); 4] = [(256, 120), (512, 300), (1024, 600), (4096, 2400)];
@@ -42,7 +42,7 @@ pub fn connections_come_first(
 ) {
     let _turn = many_files();
     for (limit, connections) in LIMITS {
-        check_each(DriverKind::ALL, 2, |&driver| {
+        check_each(&sample(DriverKind::ALL), 2, |&driver| {
             let mut server = Server::start_command(with_open_files(&command(driver), limit), 1)?;
             let check = || {
                 let said = format!("{limit} open files allow ");

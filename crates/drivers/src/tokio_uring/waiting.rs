@@ -69,6 +69,6 @@ impl<P: Protocol> ConnectionState<'_, P> {
             return Poll::Ready(());
         }
         let deadline = self.session.deadline(self.protocol);
-        Pin::new(&mut self.timer).poll(deadline, cx)
+        self.timer.poll(deadline, cx)
     }
 }

@@ -54,6 +54,7 @@ impl Driver for Uring {
         sends_files: FilePath::Sendfile,
         sends_pipes: PipePath::Splice,
         registers_memory: true,
+        is_optional: false,
         needs: Some(IO_URING),
     };
 

@@ -16,7 +16,7 @@ fn id(client: &mut Client) -> anyhow::Result<String> {
 
 #[test]
 fn a_killed_idle_connection_closes_at_once_on_every_driver() -> anyhow::Result<()> {
-    for driver in DriverKind::ALL.iter().filter(|driver| driver.probe().is_ok()) {
+    for driver in testkit::sample(DriverKind::ALL).iter().filter(|driver| driver.probe().is_ok()) {
         let server = start(&["--driver", driver.name(), "--threads", "2", "--workers", "4"])?;
         let (mut killer, mut victim, mut other) = (server.connect()?, server.connect()?, server.connect()?);
         let victim_id = id(&mut victim)?;
@@ -35,7 +35,7 @@ fn a_killed_idle_connection_closes_at_once_on_every_driver() -> anyhow::Result<(
 
 #[test]
 fn a_pause_holds_commands_but_no_event_loop_on_every_driver() -> anyhow::Result<()> {
-    for driver in DriverKind::ALL.iter().filter(|driver| driver.probe().is_ok()) {
+    for driver in testkit::sample(DriverKind::ALL).iter().filter(|driver| driver.probe().is_ok()) {
         let server = start(&["--driver", driver.name(), "--threads", "1", "--workers", "4"])?;
         let (mut admin, mut writer, mut reader) = (server.connect()?, server.connect()?, server.connect()?);
         ask(&mut writer, "SET k 1", "+OK\r\n")?;
@@ -58,7 +58,7 @@ fn a_pause_holds_commands_but_no_event_loop_on_every_driver() -> anyhow::Result<
 
 #[test]
 fn debug_sleep_keeps_the_order_of_replies_and_delays_no_other() -> anyhow::Result<()> {
-    for driver in DriverKind::ALL.iter().filter(|driver| driver.probe().is_ok()) {
+    for driver in testkit::sample(DriverKind::ALL).iter().filter(|driver| driver.probe().is_ok()) {
         let server = start(&["--driver", driver.name(), "--threads", "1", "--workers", "4"])?;
         let (mut sleeper, mut other) = (server.connect()?, server.connect()?);
         ask(&mut sleeper, "CONFIG SET slowlog-log-slower-than 50000", "+OK\r\n")?;

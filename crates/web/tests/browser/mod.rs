@@ -143,7 +143,7 @@ fn a_site_loads_and_its_film_can_be_sought_in() -> Result<()> {
     for (scheme, protocol, version, addresses) in
         [("http", "http/1.1", "HTTP/1.1", plain), ("https", "h2", "HTTP/2.0", certificates.flags("server"))]
     {
-        for driver in DriverKind::ALL {
+        for driver in testkit::sample(DriverKind::ALL) {
             let log = logs.path().join(format!("{driver}.{scheme}"));
             let mut command = Command::new(EXE);
             command.args(["--driver", driver.name(), "--threads", "1", "--access-log-format", "json"]).args(&addresses);

@@ -27,7 +27,7 @@ fn start(driver: DriverKind, certificates: &Certificates, root: &Path, args: &[&
 #[test]
 fn a_proxy_header_comes_before_tls() {
     let (certificates, tree, logs) = (Certificates::new().unwrap(), tree(), tempfile::tempdir().unwrap());
-    check_each(DriverKind::ALL, CONCURRENCY, |&driver| {
+    check_each(&testkit::sample(DriverKind::ALL), CONCURRENCY, |&driver| {
         let log = logs.path().join(driver.name());
         let args = ["--proxy-protocol", "127.0.0.1", "--access-log", log.to_str().context("UTF-8")?];
         let mut server = start(driver, &certificates, tree.path(), &args)?;
@@ -60,7 +60,7 @@ fn limits_count_the_clients_of_a_proxy_over_tls() {
     let (certificates, tree) = (Certificates::new().unwrap(), tree());
     let args =
         ["--proxy-protocol", "127.0.0.1", "--max-connections-per-client", "1", "--max-requests-per-client", "2/h"];
-    check_each(DriverKind::ALL, CONCURRENCY, |&driver| {
+    check_each(&testkit::sample(DriverKind::ALL), CONCURRENCY, |&driver| {
         let mut server = start(driver, &certificates, tree.path(), &args)?;
         let (address, config) = (server.addresses()[1].clone(), certificates.client(&TLS13, None)?);
         let connect = |client| TlsClient::connect_behind(&v2(client), &address, &config);
@@ -88,7 +88,7 @@ fn contents() -> Vec<u8> {
 #[test]
 fn a_file_that_is_cut_is_never_whole_over_tls() {
     let (certificates, contents) = (Certificates::new().unwrap(), contents());
-    check_each(DriverKind::ALL, 2, |&driver| {
+    check_each(&testkit::sample(DriverKind::ALL), 2, |&driver| {
         let tree = tempfile::tempdir()?;
         let path = tree.path().join("large");
         let mut server = start(driver, &certificates, tree.path(), &["--revalidate", "0s"])?;
@@ -118,7 +118,7 @@ fn a_file_that_is_cut_is_never_whole_over_tls() {
 #[test]
 fn a_stream_of_a_file_that_is_cut_is_never_whole() {
     let contents = contents();
-    check_each(DriverKind::ALL, 2, |&driver| {
+    check_each(&testkit::sample(DriverKind::ALL), 2, |&driver| {
         let tree = tempfile::tempdir()?;
         let path = tree.path().join("large");
         let mut server = Server::start_command(command(driver, tree.path(), &["--revalidate", "0s"]), 1)?;

@@ -61,7 +61,8 @@ fn no_mutation_smuggles_a_request() {
     }
     let mutations: Vec<_> = mutations::all().into_iter().map(|stream| (strict::targets(&stream), stream)).collect();
     let understood = AtomicUsize::new(0);
-    check_each(DriverKind::ALL, DriverKind::ALL.len(), |&driver| {
+    let drivers = testkit::sample(DriverKind::ALL);
+    check_each(&drivers, drivers.len(), |&driver| {
         let mut server = Server::start_command(command(driver, tree.path(), &[]), 1)?;
         for (targets, stream) in &mutations {
             let shown = || format!("{driver}: {:?} are the messages of {}", targets, stream.escape_ascii());
@@ -70,7 +71,7 @@ fn no_mutation_smuggles_a_request() {
         }
         server.drain()
     });
-    let understood = understood.into_inner() / DriverKind::ALL.len();
+    let understood = understood.into_inner() / drivers.len();
     println!(
         "{} mutations, {understood} of which are several requests to the server and to a careful proxy",
         mutations.len()

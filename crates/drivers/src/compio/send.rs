@@ -1,0 +1,110 @@
+//! Memory on its way out through a ring of compio's.
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use compio::{
+    buf::{IntoInner, IoBuf},
+    driver::{
+        SharedFd,
+        op::{Send, SendFlags, SendVectored},
+    },
+    runtime::{Submit, submit},
+};
+use proto::{Outbox, Segment, Taken};
+
+use crate::write::WRITE_MAX;
+
+/// A segment that the kernel reads.
+pub(super) struct Piece {
+    segment: Segment,
+    /// It is cut here, so that one connection does not send more than its share.
+    len: usize,
+}
+
+impl IoBuf for Piece {
+    fn as_init(&self) -> &[u8] {
+        let bytes = self.segment.memory().unwrap_or_default();
+        &bytes[..self.len.min(bytes.len())]
+    }
+}
+
+/// An operation in flight.
+pub(super) enum Sending {
+    One(Submit<Send<Piece, SharedFd<OwnedFd>>>),
+    Several(Submit<SendVectored<Vec<Piece>, SharedFd<OwnedFd>>>),
+}
+
+impl Sending {
+    /// Takes all memory that there is before a promise, a file or a pipe; `None`: a promise is in front.
+    pub(super) fn take(socket: SharedFd<OwnedFd>, outbox: &mut Outbox) -> Option<Self> {
+        let mut room = WRITE_MAX;
+        let first = take_piece(outbox, &mut room)?;
+        let Some(second) = take_piece(outbox, &mut room) else {
+            return Some(Self::One(submit(Send::new(socket, first, SendFlags::NOSIGNAL))));
+        };
+        let mut pieces = vec![first, second];
+        while pieces.len() < Outbox::IOV
+            && let Some(piece) = take_piece(outbox, &mut room)
+        {
+            pieces.push(piece);
+        }
+        Some(Self::Several(submit(SendVectored::new(socket, pieces, SendFlags::NOSIGNAL))))
+    }
+
+    /// Returns how much has been sent. The segments are then back in the outbox, without that.
+    pub(super) fn poll(&mut self, outbox: &mut Outbox, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match self {
+            Self::One(operation) => {
+                let compio::BufResult(sent, operation) = ready!(Pin::new(operation).poll(cx));
+                give_back([operation.into_inner()], sent.as_ref().map_or(0, |&n| n), outbox);
+                Poll::Ready(sent)
+            }
+            Self::Several(operation) => {
+                let compio::BufResult(sent, operation) = ready!(Pin::new(operation).poll(cx));
+                give_back(operation.into_inner(), sent.as_ref().map_or(0, |&n| n), outbox);
+                Poll::Ready(sent)
+            }
+        }
+    }
+}
+
+fn take_piece(outbox: &mut Outbox, room: &mut usize) -> Option<Piece> {
+    // A promise kept in between may turn out to be a file.
+    if *room == 0 || outbox.is_file_next() || outbox.is_waiting() {
+        return None;
+    }
+    let Taken::Segment(segment) = outbox.take() else { return None };
+    let len = segment.memory().map_or(0, <[u8]>::len).min(*room);
+    *room -= len;
+    Some(Piece { segment, len })
+}
+
+/// Recycles what has been sent to its last byte, and puts back the rest, which is sent next.
+fn give_back(pieces: impl IntoIterator<Item = Piece>, sent: usize, outbox: &mut Outbox) {
+    let mut left = sent;
+    let mut rest = Vec::new();
+    for Piece { segment, .. } in pieces {
+        let len = segment.memory().map_or(0, <[u8]>::len);
+        if rest.is_empty() && left >= len {
+            left -= len;
+            outbox.recycle(segment);
+        } else {
+            rest.push(segment);
+        }
+    }
+    if !rest.is_empty() {
+        rest.into_iter().rev().for_each(|segment| outbox.put_back(segment));
+        outbox.advance(left);
+    }
+}
+
+/// True if the memory in front is sent by the ring. Memory before a file or pipe leaves with it by plain calls, and those
+/// themselves do.
+pub(super) fn is_sent_by_ring(outbox: &mut Outbox) -> bool {
+    !outbox.has_more_after_memory() && !outbox.is_file_next()
+}

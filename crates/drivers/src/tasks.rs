@@ -1,0 +1,239 @@
+//! One task per connection on an async runtime: all that the runtimes share. What a runtime has of its own stands behind three
+//! small traits: a descriptor that it watches ([`Readiness`]), a connection that it moves the bytes of ([`Transport`]) and a
+//! [`Timer`].
+
+use std::{
+    cell::RefCell,
+    future::poll_fn,
+    io,
+    marker::PhantomData,
+    mem::take,
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use proto::{BufferPool, Protocol, Session};
+use sys::listen::Listener;
+
+use crate::{
+    Config, ScratchPipes, Shutdown,
+    accept::{Accepted, Acceptor, ConnectionPermit, EXHAUSTED_PAUSE},
+    clock,
+    closing::end_output,
+    counters::{Tally, ThreadCounters},
+    peer::{peer, uptake},
+    pipes::Pipes,
+    shutdown::Stage,
+};
+
+mod crew;
+mod eager;
+mod readiness;
+mod waiting;
+
+#[cfg(any(feature = "compio", feature = "smol"))]
+pub(crate) use crew::Crew;
+#[cfg(any(feature = "compio", feature = "smol"))]
+pub(crate) use eager::{Eager, Watch};
+pub(crate) use readiness::{Readiness, Ready, none_if_blocked};
+pub(crate) use waiting::{AcceptorDrain, DeadlineTimer, Drain, Timer};
+
+/// One read; a fuller socket is read again.
+const READ_BYTES: usize = 32 * 1024;
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        read: vec![0; READ_BYTES],
+        buffers: BufferPool::default(),
+        pipes: None,
+    });
+}
+
+/// Memory that every task of a thread reads to and writes its replies in: one that waits for its peer holds no buffer
+/// and no pipe.
+pub(crate) struct Scratch {
+    pub(crate) read: Vec<u8>,
+    pub(crate) buffers: BufferPool,
+    pipes: Option<Pipes>,
+}
+
+impl Scratch {
+    pub(crate) fn pipes(&mut self, supply: &ScratchPipes) -> &mut Pipes {
+        self.pipes.get_or_insert_with(|| Pipes::of_loop(supply))
+    }
+}
+
+/// A connection's socket, and the way of its bytes.
+pub(crate) trait Transport: AsFd + Sized {
+    fn new(socket: OwnedFd) -> io::Result<Self>;
+
+    /// Reads, while the session wants that, and lets the protocol answer. False: the task will be woken.
+    fn read<P: Protocol>(&mut self, side: &mut Side<'_, P>, cx: &mut Context<'_>) -> io::Result<bool>;
+
+    /// Writes what there is, up to the share of a turn.
+    fn write<P: Protocol>(&mut self, side: &mut Side<'_, P>, cx: &mut Context<'_>) -> io::Result<Progress>;
+
+    /// Sees to it, while the server drains, that what has arrived is read and that the input ends behind it. False: there is
+    /// nothing more to do for that.
+    fn drain<P: Protocol>(&mut self, side: &mut Side<'_, P>) -> io::Result<bool>;
+}
+
+/// Outcome of an attempt to write.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// Output has left, or may have made room in another way.
+    pub(crate) wrote: bool,
+    /// The connection has written its share; others first.
+    pub(crate) paused: bool,
+}
+
+/// All of a connection but its socket.
+pub(crate) struct Side<'a, P: Protocol> {
+    pub(crate) session: Session<P>,
+    pub(crate) protocol: &'a P,
+    pub(crate) config: &'a Config,
+    pub(crate) tally: Tally,
+}
+
+/// State that the tasks of one address share.
+pub(crate) struct Shared<P> {
+    pub(crate) protocol: Arc<P>,
+    pub(crate) config: Config,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) front_end: usize,
+    pub(crate) counters: Arc<ThreadCounters>,
+}
+
+/// Listener that a runtime watches.
+pub(crate) struct Incoming<R, T> {
+    listener: Listener,
+    readiness: R,
+    timer: PhantomData<fn() -> T>,
+}
+
+impl<R: Readiness, T: Timer> Incoming<R, T> {
+    pub(crate) fn new(listener: Listener) -> io::Result<Self> {
+        let readiness = R::new(listener.as_fd().try_clone_to_owned()?)?;
+        Ok(Self { listener, readiness, timer: PhantomData })
+    }
+
+    /// The next connection, or `None` once the server accepts no more.
+    pub(crate) async fn next(
+        &mut self,
+        acceptor: &mut Acceptor,
+        drain: &mut AcceptorDrain<'_>,
+        counters: &ThreadCounters,
+        nonblocking: bool,
+    ) -> io::Result<Option<(OwnedFd, ConnectionPermit)>> {
+        loop {
+            let mut tally = Tally::default();
+            let mut accepted = Ok(Accepted::Empty);
+            let ready = poll_fn(|cx| {
+                if drain.poll(cx) != Stage::Serving {
+                    return Poll::Ready(None);
+                }
+                let accept = || {
+                    accepted = acceptor.accept(&self.listener, nonblocking, &mut tally);
+                    Ok(usize::from(!matches!(accepted, Ok(Accepted::Empty))))
+                };
+                self.readiness.poll_receive(cx, 1, accept).map(Some)
+            });
+            let Some(ready) = ready.await else { return Ok(None) };
+            ready?;
+            tally.publish(counters);
+            match accepted? {
+                Accepted::Connection(socket, permit) => return Ok(Some((socket, permit))),
+                Accepted::Skipped | Accepted::Empty => {}
+                Accepted::Exhausted => waiting::sleep::<T>(EXHAUSTED_PAUSE).await,
+            }
+        }
+    }
+}
+
+/// Serves a connection to its end, and counts that.
+pub(crate) async fn serve_connection<P: Protocol, X: Transport, T: Timer>(
+    socket: OwnedFd,
+    permit: ConnectionPermit,
+    shared: &Shared<P>,
+) {
+    let Shared { protocol, config, counters, front_end, .. } = shared;
+    let session = Session::new(&**protocol, peer(socket.as_fd(), *front_end), config.limits, clock::now());
+    let mut side = Side { session, protocol, config, tally: Tally::default() };
+    // A broken connection is the peer's affair; nothing to report.
+    let _ = run::<P, X, T>(socket, &mut side, shared).await;
+    side.tally.0.closed += 1;
+    side.tally.publish(counters);
+    drop(permit);
+}
+
+async fn run<P: Protocol, X: Transport, T: Timer>(
+    socket: OwnedFd,
+    side: &mut Side<'_, P>,
+    Shared { shutdown, counters, .. }: &Shared<P>,
+) -> io::Result<()> {
+    let mut transport = X::new(socket)?;
+    let (mut drain, mut timer) = (Drain::new(shutdown), DeadlineTimer::<T>::default());
+    let mut paused = false;
+    poll_fn(|cx| {
+        loop {
+            let moved = move_bytes(&mut transport, side, &mut paused, cx)?;
+            if take(&mut paused) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let Side { session, protocol, tally, .. } = &mut *side;
+            end_output(session, transport.as_fd(), clock::now());
+            if session.is_done() {
+                return Poll::Ready(Ok(()));
+            }
+            if moved {
+                continue;
+            }
+            tally.publish(counters);
+            match drain.poll(cx) {
+                Stage::Retiring if !session.is_retiring() => {
+                    session.retire(*protocol, clock::now());
+                    continue;
+                }
+                Stage::Draining => {
+                    if transport.drain(side)? {
+                        continue;
+                    }
+                }
+                Stage::Serving | Stage::Retiring => {}
+            }
+            let Side { session, protocol, .. } = &mut *side;
+            ready!(timer.poll(session.deadline(protocol), cx));
+            session.tick(protocol, clock::now(), || uptake(&transport.as_fd()));
+        }
+    })
+    .await
+}
+
+/// False: everything that could move is `Pending`, and will wake the task.
+fn move_bytes<P: Protocol>(
+    transport: &mut impl Transport,
+    side: &mut Side<'_, P>,
+    paused: &mut bool,
+    cx: &mut Context<'_>,
+) -> io::Result<bool> {
+    let read = side.session.wants_read() && transport.read(side, cx)?;
+    let pushed = side.session.take_pushes(|| cx.waker());
+    let progress = transport.write(side, cx)?;
+    *paused = progress.paused;
+    let Side { session, protocol, .. } = side;
+    let resumes = session.wants_turn(protocol, progress.wrote);
+    if resumes {
+        if P::STREAMS {
+            with_scratch(|Scratch { buffers, .. }| session.outbox().borrow_buffer(buffers));
+        }
+        session.resume(protocol, clock::now());
+    }
+    with_scratch(|Scratch { buffers, .. }| session.outbox().return_buffer(buffers));
+    Ok(read || pushed || progress.wrote || resumes)
+}
+
+pub(crate) fn with_scratch<T>(use_it: impl FnOnce(&mut Scratch) -> T) -> T {
+    SCRATCH.with_borrow_mut(use_it)
+}
