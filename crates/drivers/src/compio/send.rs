@@ -75,7 +75,7 @@ impl Sending {
 
 fn take_piece(outbox: &mut Outbox, room: &mut usize) -> Option<Piece> {
     // A promise kept in between may turn out to be a file.
-    if *room == 0 || outbox.is_file_next() || outbox.is_waiting() {
+    if *room == 0 || !outbox.is_memory_next() {
         return None;
     }
     let Taken::Segment(segment) = outbox.take() else { return None };
@@ -104,7 +104,7 @@ fn give_back(pieces: impl IntoIterator<Item = Piece>, sent: usize, outbox: &mut 
 }
 
 /// True if the memory in front is sent by the ring. Memory before a file or pipe leaves with it by plain calls, and those
-/// themselves do.
+/// themselves do; so does all that the kernel encrypts. A promise in front has nothing to send yet.
 pub(super) fn is_sent_by_ring(outbox: &mut Outbox) -> bool {
-    !outbox.has_more_after_memory() && !outbox.is_file_next()
+    !outbox.is_for_kernel_tls() && !outbox.has_more_after_memory() && (outbox.is_memory_next() || outbox.is_waiting())
 }
