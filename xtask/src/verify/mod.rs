@@ -152,10 +152,14 @@ fn models() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// `cargo test` checks each law with one number of threads for each driver.
+/// `cargo test` checks each law with a sample of drivers, numbers of threads and strategies.
 fn conformance() -> Result<Outcome> {
-    let tests = ["test", "--package", "testkit", "--test", "conformance"];
-    run_shown(cargo().args(tests).env("QUINTET_CONFORMANCE", "all"))?;
+    let mut command = cargo();
+    command.args(["test", "--test", "conformance", "--test", "it"]);
+    for package in ["testkit", "fileserver", "http-server", "kvcache", "zerocopy"] {
+        command.args(["--package", package]);
+    }
+    run_shown(command.env("QUINTET_CONFORMANCE", "all"))?;
     Ok(Outcome::Passed)
 }
 

@@ -63,11 +63,14 @@ impl Setup {
         Server::start_command(self.command(combination, root), 1)
     }
 
-    /// Tests the law on every combination; failures name them.
+    /// Tests the law on every driver with one of the strategies, drawn by the law, or on all combinations with
+    /// `QUINTET_CONFORMANCE=all`; failures name them.
     pub(crate) fn for_each_combination(self, law: impl Fn(Combination) -> anyhow::Result<()> + Sync) {
-        let sampled = testkit::sample(self.drivers);
-        let drivers = |&strategy| sampled.iter().map(move |&driver| Combination { strategy, driver });
-        let combinations: Vec<_> = self.strategies.iter().flat_map(drivers).collect();
+        let strategies = |&driver| {
+            let drawn = testkit::sample_of(driver, self.strategies);
+            drawn.iter().map(move |&strategy| Combination { strategy, driver })
+        };
+        let combinations: Vec<_> = testkit::sample(self.drivers).iter().flat_map(strategies).collect();
         check_each(&combinations, self.concurrency, |&combination| {
             law(combination).with_context(|| combination.to_string())
         });
