@@ -18,7 +18,7 @@ pub struct Alarm(Mutex<State>);
 enum State {
     #[default]
     Idle,
-    /// It has happened before there was a promise.
+    /// It has happened: before there was a promise, or to the promise that there was.
     Woken,
     Armed(Promise),
 }
@@ -63,11 +63,10 @@ impl Alarm {
 
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
-        let mut state = self.0.lock();
-        let before = mem::replace(&mut *state, State::Woken);
+        // Whoever found it armed a moment ago, and gives it another promise now that it is not, must not wait for nothing.
+        let before = mem::replace(&mut *self.0.lock(), State::Woken);
+        // Fulfilling may run the driver's own locks.
         if let State::Armed(promise) = before {
-            *state = State::Idle;
-            drop(state); // Fulfilling may run the driver's own locks.
             promise.fulfil(Outbox::default());
         }
     }
@@ -97,5 +96,17 @@ mod tests {
         alarm.reset();
         alarm.arm(out.defer());
         assert!(is_open(&mut out), "what happened before is forgotten");
+    }
+
+    /// Between a look at what is waited for and the question whether there is a promise yet.
+    #[test]
+    fn a_wake_that_keeps_one_promise_keeps_the_next_one_too() {
+        let (alarm, mut out) = (Arc::new(Alarm::default()), Outbox::default());
+        alarm.arm(out.defer());
+        alarm.reset();
+        alarm.waker().wake();
+        assert!(!alarm.is_armed());
+        alarm.arm(out.defer());
+        assert!(!is_open(&mut out), "nobody will wake it again");
     }
 }
