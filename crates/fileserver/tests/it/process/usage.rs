@@ -92,7 +92,7 @@ fn every_choice_and_every_bad_combination_is_listed() {
         .map(|dimension| (dimension["name"].as_str().unwrap(), dimension["choices"].as_array().unwrap().len()))
         .collect();
     let wanted = [
-        ("driver", testkit::DriverKind::ALL.len()),
+        ("driver", DriverKind::ALL.len()),
         ("protocol", 2),
         ("request-map", 3),
         ("cache-map", 4),
