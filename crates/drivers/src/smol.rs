@@ -25,7 +25,7 @@ pub(crate) struct Smol;
 impl Driver for Smol {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "smol",
-        about: "one smol task per connection on an executor of several threads (smol 2.0.2, September 2024)",
+        about: "one smol task per connection on an executor of several threads (smol 2.0.2)",
         connection: ConnectionModel::Task,
         is_optional: true,
         ..Descriptor::PLAIN_CALLS

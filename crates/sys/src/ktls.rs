@@ -27,15 +27,15 @@ pub enum Cipher {
     Chacha20Poly1305,
 }
 
-/// What a kernel encrypts with: one key, and the number of the record that comes next.
+/// Key that a kernel encrypts with, and the number of the record that comes next.
 #[derive(Clone, Copy)]
 pub struct Keys<'a> {
     pub version: Version,
     pub cipher: Cipher,
     /// 16 or 32 bytes, as the cipher wants it.
     pub key: &'a [u8],
-    /// Of AES-GCM in TLS 1.2 the first four bytes are the implicit part of each nonce, and the others the explicit part of the
-    /// next one, from which the kernel counts on.
+    /// Nonce, or its base. With AES-GCM in TLS 1.2 the first four bytes are the implicit part of each nonce, and the others the
+    /// explicit part of the next one, from which the kernel counts on.
     pub iv: &'a [u8; 12],
     pub sequence: u64,
 }

@@ -17,7 +17,7 @@ use sys::listen::Address;
 
 use crate::{Client, Digest, HANG, Process, eventually};
 
-/// What a server says when it stays root, as it does in a container that runs tests.
+/// Warning of a server that stays root, as it does in a container that runs tests.
 pub const ROOT_WARNING: &str = "this server runs as root";
 
 /// A running server; killed when this is dropped.

@@ -12,7 +12,7 @@ use testkit::{Server, eventually, expect_failure};
 
 use crate::case::{Case, EXE, PLAIN, Setup, ask, probe, socket_path};
 
-/// What the attempts are made on.
+/// Targets of the attempts.
 struct Outside {
     secret: String,
     listener: TcpListener,

@@ -7,7 +7,7 @@ use testkit::{Server, Signal, eventually, expect_failure};
 
 use crate::process::setup::{Http, PLAIN};
 
-/// What comes into its directory later is served, what a link leads out to is not, and its log can be moved away.
+/// Files that come into its directory later are served, those that a link leads out to are not, and its log can be moved away.
 #[test]
 fn a_confined_server_serves_its_directory_and_writes_its_log() {
     let tree = tempfile::tempdir().unwrap();
