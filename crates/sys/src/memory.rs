@@ -44,7 +44,8 @@ fn discard(memory: &mut [MaybeUninit<u8>]) -> Range<usize> {
 }
 
 /// Keeps little of what is freed: blocks from 2 MiB on go back at once, and so does what is free at the end of a heap. By
-/// default glibc's limits grow with the largest block that has ever been freed (mallopt(3)).
+/// default glibc's limits grow with the largest block that has ever been freed (mallopt(3)). Small blocks are not kept
+/// apart, either: [`trim_heap`] would unite them with the end of a thread's heap and leave that end where it is.
 pub fn keep_little_free() {
     #[cfg(target_env = "gnu")]
     {
@@ -53,6 +54,8 @@ pub fn keep_little_free() {
         unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, BYTES) };
         // SAFETY: as above.
         unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, BYTES) };
+        // SAFETY: as above.
+        unsafe { libc::mallopt(libc::M_MXFAST, 0) };
     }
 }
 
