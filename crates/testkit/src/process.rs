@@ -1,9 +1,9 @@
 //! A running process, seen from outside (proc(5)).
 
-use std::{io, thread, time::Duration};
+use std::{collections::BTreeMap, io, thread, time::Duration};
 
 use anyhow::Context;
-use procfs::process::Process as ProcEntry;
+use procfs::process::{FDTarget, Process as ProcEntry};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::eventually;
@@ -65,7 +65,22 @@ impl Process {
             Ok(now.descriptors <= before.descriptors + spare.descriptors
                 && now.threads <= before.threads + spare.threads)
         })
-        .with_context(|| format!("{before:?} before, {:?} after", self.resources()))
+        .with_context(|| format!("{before:?} before, {:?} after: {:?}", self.resources(), self.open_descriptors()))
+    }
+
+    /// Counts the open descriptors of each kind.
+    fn open_descriptors(self) -> anyhow::Result<BTreeMap<String, usize>> {
+        let mut kinds = BTreeMap::new();
+        for descriptor in self.proc_entry()?.fd()? {
+            let kind = match descriptor?.target {
+                FDTarget::Path(path) => path.display().to_string(),
+                FDTarget::Socket(_) => "socket".to_owned(),
+                FDTarget::Pipe(_) => "pipe".to_owned(),
+                other => format!("{other:?}"),
+            };
+            *kinds.entry(kind).or_default() += 1;
+        }
+        Ok(kinds)
     }
 
     /// Returns the resident memory, in bytes.

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 use testkit::{
-    Server, eventually,
+    ResourceCounts, Server,
     strace::count_faults,
     subjects::{Core, Subject},
 };
@@ -21,8 +21,8 @@ const REQUESTS_IN_VAIN: u32 = 12;
 /// Limits for one of them: for ever, as it were, and in vain.
 const PATIENCE: &str = "30s";
 const IN_VAIN: &str = "300ms";
-/// Descriptors and threads that a server may have come to keep: caches, scratch pipes, pools.
-const KEPT_MAX: usize = 24;
+/// Descriptors and threads that every server may have come to keep: caches, scratch pipes, pools.
+const KEPT_MAX: ResourceCounts = ResourceCounts { descriptors: 24, threads: 24 };
 /// The classes of loadgen's errors that a lost connection, or a refusal with words, can be.
 const LOST: [&str; 7] =
     ["reset", "eof_early", "short_body", "connect_failed", "connect_refused", "write_error", "status"];
@@ -52,7 +52,7 @@ pub(crate) fn survive(subject: &Subject) -> anyhow::Result<(Tally, Vec<anyhow::E
             }
         }
     }
-    if let Err(error) = end(server, kept) {
+    if let Err(error) = end(server, kept, spare(subject, kept)) {
         defeats.push(error);
     }
     Ok((tally, defeats))
@@ -64,18 +64,21 @@ fn is_hang(error: &anyhow::Error) -> bool {
 }
 
 /// A server that has been warmed up, and the descriptors and threads it has.
-fn begin(subject: &Subject) -> anyhow::Result<(Server, (usize, usize))> {
+fn begin(subject: &Subject) -> anyhow::Result<(Server, ResourceCounts)> {
     let server = subject.start()?;
     serves(subject, &server).context("before any fault")?;
-    let kept = holdings(&server)?;
+    let kept = server.process().resources()?;
     Ok((server, kept))
 }
 
-fn end(mut server: Server, kept: (usize, usize)) -> anyhow::Result<()> {
-    eventually("descriptors and threads are given back", || {
-        let now = holdings(&server)?;
-        Ok(now.0 <= kept.0 + KEPT_MAX && now.1 <= kept.1 + KEPT_MAX)
-    })?;
+/// What a server may have come to keep: with TLS each thread keeps the file in memory by which it reads mapped pages.
+fn spare(subject: &Subject, kept: ResourceCounts) -> ResourceCounts {
+    let of_threads = if subject.is_tls() { kept.threads } else { 0 };
+    ResourceCounts { descriptors: KEPT_MAX.descriptors + of_threads, ..KEPT_MAX }
+}
+
+fn end(mut server: Server, kept: ResourceCounts, spare: ResourceCounts) -> anyhow::Result<()> {
+    server.process().wait_until_released(kept, spare)?;
     let status = server.stop()?;
     ensure!(status.success() && !server.stderr().contains("panicked"), "{status} in the end: {}", said(&server));
     Ok(())
@@ -146,10 +149,6 @@ fn is_at_rest(server: &Server) -> anyhow::Result<()> {
     let (cpu, span) = (server.process().cpu()? - cpu, begin.elapsed());
     ensure!(cpu < span / 4, "it spins: {cpu:?} of CPU time in {span:?} without anything to do");
     Ok(())
-}
-
-fn holdings(server: &Server) -> anyhow::Result<(usize, usize)> {
-    Ok((server.process().descriptors()?, server.process().threads()?))
 }
 
 /// Its last words.
