@@ -195,14 +195,15 @@ impl Listener {
 
     /// # Errors
     /// `AddrInUse` when another server listens there. With [`Sharing::AmongThreads`] that is found out by binding alone
-    /// first: the kernel would let two servers of one user share a port without a word.
+    /// first: the kernel would let two servers of one user share a port without a word. Nobody listens yet when it does: a
+    /// client that came just then would be accepted, and reset.
     pub fn bind_with(address: &Address, sharing: Sharing, options: ListenOptions) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {
                 if sharing == Sharing::AmongThreads && address.port() != 0 {
                     drop(bind_tcp(*address, Sharing::Alone, options)?);
                 }
-                Self::from_tcp(bind_tcp(*address, sharing, options)?, options)
+                Self::from_tcp(listen_tcp(*address, sharing, options)?, options)
             }
             Address::Unix(path) => {
                 remove_stale(path)?;
@@ -261,7 +262,7 @@ impl Listener {
         let options = self.options;
         match &self.address {
             Address::Tcp(address) if SockRef::from(&self.socket).reuse_port()? => {
-                Self::from_tcp(bind_tcp(*address, Sharing::AmongThreads, options)?, options)
+                Self::from_tcp(listen_tcp(*address, Sharing::AmongThreads, options)?, options)
             }
             Address::Tcp(_) | Address::Unix(_) => {
                 Ok(Self { socket: Arc::clone(&self.socket), address: self.address.clone(), options, file: None })
@@ -302,7 +303,14 @@ impl AsFd for Listener {
     }
 }
 
-fn bind_tcp(address: SocketAddr, sharing: Sharing, options: ListenOptions) -> io::Result<TcpListener> {
+fn listen_tcp(address: SocketAddr, sharing: Sharing, options: ListenOptions) -> io::Result<TcpListener> {
+    let socket = bind_tcp(address, sharing, options)?;
+    socket.listen(options.backlog)?;
+    Ok(socket.into())
+}
+
+/// Binds a socket that does not listen. An address at which another socket listens is in use.
+fn bind_tcp(address: SocketAddr, sharing: Sharing, options: ListenOptions) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(sharing == Sharing::AmongThreads)?;
@@ -315,8 +323,7 @@ fn bind_tcp(address: SocketAddr, sharing: Sharing, options: ListenOptions) -> io
     }
     choose_congestion_control(&socket, address);
     socket.bind(&address.into())?;
-    socket.listen(options.backlog)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 fn bind_unix(path: &Path, options: ListenOptions) -> io::Result<OwnedFd> {
@@ -352,90 +359,4 @@ fn remove_stale(path: &PathBuf) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::net::UnixListener;
-
-    use super::*;
-
-    #[test]
-    fn addresses_are_read_as_they_are_printed() {
-        for text in ["127.0.0.1:8080", "[::1]:0", "unix:/run/x.sock"] {
-            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
-        }
-        for bad in ["", "8080", "unix:", "127.0.0.1", "127.0.0.1:99999"] {
-            assert!(bad.parse::<Address>().is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn a_port_in_use_is_refused_even_where_threads_share_it() {
-        let first = Listener::bind(&"127.0.0.1:0".parse().unwrap(), Sharing::AmongThreads).unwrap();
-        let _second = first.another().unwrap();
-        for sharing in [Sharing::Alone, Sharing::AmongThreads] {
-            let error = Listener::bind(first.address(), sharing).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{sharing:?}");
-        }
-    }
-
-    #[test]
-    fn connections_inherit_the_buffers_that_were_asked_for() {
-        const BYTES: usize = 48 << 10;
-        let options = ListenOptions { buffer_bytes: Some(BYTES), ..ListenOptions::default() };
-        let address = "127.0.0.1:0".parse().unwrap();
-        let first = Listener::bind_with(&address, Sharing::AmongThreads, options).unwrap();
-        let another = first.another().unwrap();
-        for listener in [&first, &another] {
-            let receive = rustix::net::sockopt::socket_recv_buffer_size(listener).unwrap();
-            let send = rustix::net::sockopt::socket_send_buffer_size(listener).unwrap();
-            assert_eq!((receive, send), (2 * BYTES, 2 * BYTES));
-        }
-        drop(first); // All connections are for the other one now.
-        let _client = std::net::TcpStream::connect(another.address().to_string()).unwrap();
-        let socket = another.accept(false).unwrap();
-        assert_eq!(rustix::net::sockopt::socket_recv_buffer_size(&socket).unwrap(), 2 * BYTES);
-        assert_eq!(rustix::net::sockopt::socket_send_buffer_size(&socket).unwrap(), 2 * BYTES);
-    }
-
-    /// The kernel lets in one more than was asked for (unix(7) does not say so, listen(2) calls it a hint).
-    #[test]
-    fn so_many_connections_wait_as_were_asked_for() {
-        const BACKLOG: usize = 3;
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.sock");
-        let options = ListenOptions { backlog: BACKLOG as i32, ..ListenOptions::default() };
-        let _listener = Listener::bind_with(&Address::Unix(path.clone()), Sharing::Alone, options).unwrap();
-        let connect = || {
-            let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
-            socket.set_nonblocking(true).unwrap();
-            socket.connect(&SockAddr::unix(&path).unwrap()).map(|()| socket)
-        };
-        let waiting: Vec<_> = (0..2 * BACKLOG).map_while(|_| connect().ok()).collect();
-        assert_eq!(waiting.len(), BACKLOG + 1);
-        assert_eq!(connect().unwrap_err().kind(), io::ErrorKind::WouldBlock);
-    }
-
-    #[test]
-    fn the_file_of_a_socket_has_the_permissions_that_were_asked_for() {
-        let directory = tempfile::tempdir().unwrap();
-        for mode in [0o600, 0o660, 0o666] {
-            let path = directory.path().join(format!("{mode:o}.sock"));
-            let options = ListenOptions { socket_mode: Some(mode), ..ListenOptions::default() };
-            let _listener = Listener::bind_with(&Address::Unix(path.clone()), Sharing::Alone, options).unwrap();
-            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
-            assert!(UnixStream::connect(&path).is_ok());
-        }
-    }
-
-    #[test]
-    fn a_stale_socket_file_is_taken_over_and_a_living_one_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.sock");
-        drop(UnixListener::bind(&path).unwrap()); // Leaves its file behind.
-        let address = Address::Unix(path.clone());
-        let living = Listener::bind(&address, Sharing::Alone).unwrap();
-        assert_eq!(Listener::bind(&address, Sharing::Alone).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-        assert!(path.exists());
-        drop(living);
-        assert!(!path.exists());
-    }
-}
+mod tests;
