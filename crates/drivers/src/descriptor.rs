@@ -124,6 +124,8 @@ pub enum Wait {
     Recv,
     /// epoll_wait(2).
     Epoll,
+    /// epoll_wait(2), with a call of epoll_ctl(2) before each event that is waited for (EPOLLONESHOT).
+    EpollOneshot,
     /// io_uring_enter(2).
     Ring,
 }

@@ -15,7 +15,7 @@ use smol::{Async, Executor, Timer as SmolTimer, block_on, channel};
 use sys::listen::Listener;
 
 use crate::{
-    ConnectionModel, Descriptor, Driver, Serving,
+    ConnectionModel, Descriptor, Driver, Serving, Wait,
     accept::{Acceptor, ConnectionLimit},
     tasks::{AcceptorDrain, Crew, Eager, Incoming, Ready, Shared, Timer, Watch, serve_connection},
 };
@@ -27,6 +27,7 @@ impl Driver for Smol {
         name: "smol",
         about: "one smol task per connection on an executor of several threads (smol 2.0.2)",
         connection: ConnectionModel::Task,
+        waits_in: Wait::EpollOneshot,
         is_optional: true,
         ..Descriptor::PLAIN_CALLS
     };

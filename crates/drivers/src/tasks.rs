@@ -140,7 +140,10 @@ impl<R: Readiness, T: Timer> Incoming<R, T> {
                 self.readiness.poll_receive(cx, 1, accept).map(Some)
             });
             let Some(ready) = ready.await else { return Ok(None) };
-            ready?;
+            if let Err(error) = ready {
+                // The runtime could not wait: for memory, that is no end.
+                accepted = acceptor.failed(&self.listener, error, &mut tally);
+            }
             tally.publish(counters);
             match accepted? {
                 Accepted::Connection(socket, permit) => return Ok(Some((socket, permit))),

@@ -16,6 +16,8 @@ pub(crate) struct Fault {
 enum Caller {
     /// Drivers that wait for readiness: rings make these calls in the kernel.
     Readiness,
+    /// Those of them that call epoll_ctl to register a descriptor only. To arm one anew takes no memory, and cannot be told apart.
+    Registrar,
     /// Drivers that wait in epoll: also tokio-uring, whose ring is one of the descriptors that it waits for.
     Waiter,
     /// The raw ring. What tokio-uring does with a submission that fails is not ours.
@@ -28,6 +30,30 @@ enum Caller {
     /// Servers that make no threads while they serve: the standard library ends the process when there is no memory for a new
     /// thread's signal stack.
     Settled,
+}
+
+impl Caller {
+    fn is(self, core: Core) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::Settled => match core {
+                Core::Driver(driver) => driver.descriptor().connection != ConnectionModel::Thread,
+                Core::Queue { makes_threads, .. } => !makes_threads,
+            },
+            Self::Writer => matches!(core, Core::Queue { writes: true, .. }),
+            Self::Queue => matches!(core, Core::Queue { .. }),
+            Self::Waiter => matches!(core, Core::Driver(driver) if driver.descriptor().waits_in != Wait::Ring),
+            Self::Ring => matches!(core, Core::Driver(driver) if driver.descriptor().waits_in == Wait::Ring),
+            Self::Registrar => {
+                Self::Readiness.is(core)
+                    && !matches!(core, Core::Driver(driver) if driver.descriptor().waits_in == Wait::EpollOneshot)
+            }
+            Self::Readiness => match core {
+                Core::Driver(driver) => driver.descriptor().io == IoModel::Readiness,
+                Core::Queue { .. } => false,
+            },
+        }
+    }
 }
 
 const fn once(calls: &'static str, error: &'static str, caller: Caller) -> Fault {
@@ -54,7 +80,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     shortage("accept4,accept", "EMFILE", Caller::Readiness),
     shortage("accept4,accept", "ENOBUFS", Caller::Readiness),
     once("epoll_wait,epoll_pwait,epoll_pwait2", "EINTR", Caller::Waiter),
-    once("epoll_ctl", "ENOMEM", Caller::Readiness),
+    once("epoll_ctl", "ENOMEM", Caller::Registrar),
     once("shutdown", "ENOTCONN", Caller::Anyone),
     once(MOVE, "EINTR", Caller::Anyone),
     shortage(MOVE, "EIO", Caller::Anyone),
@@ -77,21 +103,7 @@ pub(crate) const FAULTS: &[Fault] = &[
 
 impl Fault {
     pub(crate) fn is_for(&self, core: Core) -> bool {
-        match self.caller {
-            Caller::Anyone => true,
-            Caller::Settled => match core {
-                Core::Driver(driver) => driver.descriptor().connection != ConnectionModel::Thread,
-                Core::Queue { makes_threads, .. } => !makes_threads,
-            },
-            Caller::Writer => matches!(core, Core::Queue { writes: true, .. }),
-            Caller::Queue => matches!(core, Core::Queue { .. }),
-            Caller::Waiter => matches!(core, Core::Driver(driver) if driver.descriptor().waits_in != Wait::Ring),
-            Caller::Ring => matches!(core, Core::Driver(driver) if driver.descriptor().waits_in == Wait::Ring),
-            Caller::Readiness => match core {
-                Core::Driver(driver) => driver.descriptor().io == IoModel::Readiness,
-                Core::Queue { .. } => false,
-            },
-        }
+        self.caller.is(core)
     }
 
     /// Which of its calls fail, one round each, in the words of strace(1).
