@@ -38,7 +38,7 @@ pub use drivers::{
 pub use process::{Process, ResourceCounts};
 pub use programs::{installed_program, workspace_program};
 pub use rustix::process::Signal;
-pub use sample::{sample, sample_of};
+pub use sample::{sample, sample_for_contract, sample_of};
 pub use server::{Finished, ROOT_WARNING, Server, Successor, expect_failure, run_to_end};
 
 /// Bound of every wait: longer than anything takes on a busy machine.

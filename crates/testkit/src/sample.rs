@@ -1,16 +1,18 @@
 //! The drivers that a law is tested on.
 //!
-//! Every law is tested on every driver that is always built. Of those that are cargo features ([`drivers::Descriptor::is_optional`]), which share
-//! nearly all of their code with others, a law draws one or none by its name, so that each of them sees about a quarter of the
-//! laws: the tests must not take longer with every runtime that is added. `QUINTET_CONFORMANCE=all`, as in
-//! `cargo xtask verify conformance`, tests all of them, and names of drivers, with commas between them, test those alone.
+//! Tests must not take longer with every runtime that is added, so that in `cargo test` a law is tested on a part of them, drawn by
+//! its name. A law of the contract, in the conformance suite, is tested on every driver that is always built, and on one or none of
+//! those that are cargo features ([`drivers::Descriptor::is_optional`]), which share nearly all of their code with others: each of
+//! them sees about a quarter of these laws. A law of a server is tested on one driver of each [`Family`]: what could differ within
+//! one is what the conformance suite tests. `QUINTET_CONFORMANCE=all`, as in `cargo xtask verify conformance`, tests all laws on all
+//! drivers, and names of drivers, with commas between them, test those alone.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher as _},
     thread,
 };
 
-use drivers::DriverKind;
+use drivers::{ConnectionModel, Descriptor, DriverKind, IoModel};
 
 /// Says what is tested; see the module.
 const CHOICE: &str = "QUINTET_CONFORMANCE";
@@ -34,8 +36,43 @@ impl Choice {
     }
 }
 
-/// Returns those of `drivers` that the law of this thread, which has the name of its test, is tested on.
+/// Drivers that serve a connection in much the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    /// A thread has one connection at a time, and its calls wait.
+    Threads,
+    /// An event loop makes plain calls once descriptors are ready.
+    Loops,
+    /// Tasks of a runtime do.
+    Tasks,
+    /// A ring performs the operations.
+    Rings,
+}
+
+impl Family {
+    const ALL: [Self; 4] = [Self::Threads, Self::Loops, Self::Tasks, Self::Rings];
+
+    fn of(driver: DriverKind) -> Self {
+        match driver.descriptor() {
+            Descriptor { io: IoModel::Completion, .. } => Self::Rings,
+            Descriptor { connection: ConnectionModel::Task, .. } => Self::Tasks,
+            Descriptor { connection: ConnectionModel::Loop, .. } => Self::Loops,
+            Descriptor { connection: ConnectionModel::Thread | ConnectionModel::Worker, .. } => Self::Threads,
+        }
+    }
+}
+
+/// Returns those of `drivers` that the law of this thread is tested on, which has the name of its test: a law of a server.
 pub fn sample(drivers: &[DriverKind]) -> Vec<DriverKind> {
+    chosen(drivers, draw_for_server)
+}
+
+/// Returns those of `drivers` that a law of the contract is tested on.
+pub fn sample_for_contract(drivers: &[DriverKind]) -> Vec<DriverKind> {
+    chosen(drivers, draw_for_contract)
+}
+
+fn chosen(drivers: &[DriverKind], draw: impl Fn(&str, &[DriverKind]) -> Vec<DriverKind>) -> Vec<DriverKind> {
     match Choice::read() {
         Choice::All => drivers.to_vec(),
         Choice::Named(names) => {
@@ -56,7 +93,15 @@ pub fn sample_of<T>(driver: DriverKind, choices: &[T]) -> &[T] {
     choices.get(drawn..=drawn).unwrap_or(choices)
 }
 
-fn draw(law: &str, drivers: &[DriverKind]) -> Vec<DriverKind> {
+fn draw_for_server(law: &str, drivers: &[DriverKind]) -> Vec<DriverKind> {
+    let drawn_of = |family: Family| {
+        let members: Vec<_> = drivers.iter().copied().filter(|&driver| Family::of(driver) == family).collect();
+        members.get(hash(&(law, family as u8)) % members.len().max(1)).copied()
+    };
+    Family::ALL.into_iter().filter_map(drawn_of).collect()
+}
+
+fn draw_for_contract(law: &str, drivers: &[DriverKind]) -> Vec<DriverKind> {
     let is_optional = |driver: &DriverKind| driver.descriptor().is_optional;
     let optional: Vec<_> = DriverKind::ALL.iter().copied().filter(is_optional).collect();
     let drawn = optional.get(hash(law) % LAWS.max(optional.len()));
@@ -76,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_optional_driver_sees_a_part_of_the_laws() {
-        let laws: Vec<_> = (0..400).map(|law| draw(&format!("law {law}"), DriverKind::ALL)).collect();
+        let laws: Vec<_> = (0..400).map(|law| draw_for_contract(&format!("law {law}"), DriverKind::ALL)).collect();
         for driver in DriverKind::ALL {
             let count = laws.iter().filter(|drivers| drivers.contains(driver)).count();
             match driver.descriptor().is_optional {
@@ -87,5 +132,24 @@ mod tests {
         assert!(
             laws.iter().all(|drivers| drivers.iter().filter(|driver| driver.descriptor().is_optional).count() <= 1)
         );
+    }
+    #[test]
+    fn laws_of_servers_see_one_driver_of_each_family_and_in_the_end_all() {
+        let laws: Vec<_> = (0..400).map(|law| draw_for_server(&format!("law {law}"), DriverKind::ALL)).collect();
+        for drivers in &laws {
+            let families: Vec<_> = drivers.iter().map(|&driver| Family::of(driver)).collect();
+            assert_eq!(families, Family::ALL);
+        }
+        for driver in DriverKind::ALL {
+            let count = laws.iter().filter(|drivers| drivers.contains(driver)).count();
+            assert!(count > 80, "{driver}: {count} laws of 400");
+        }
+    }
+
+    #[test]
+    fn a_law_of_some_drivers_is_tested_on_some_of_these() {
+        let drivers = [DriverKind::Epoll, DriverKind::Uring];
+        assert_eq!(draw_for_server("law", &drivers), drivers);
+        assert!(draw_for_server("law", &[]).is_empty());
     }
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context, anyhow};
 use sys::listen::Address;
-use testkit::{Client, Content, DriverKind, Server, check_each, eventually, sample, sample_of};
+use testkit::{Client, Content, DriverKind, Server, check_each, eventually, sample_for_contract, sample_of};
 
 /// Capacity of a new pipe (pipe(7)).
 pub(crate) const PIPE_BYTES: usize = 64 << 10;
@@ -116,7 +116,7 @@ impl Setup {
     pub(crate) fn check(self, law: impl Fn(&Case<'_>) -> anyhow::Result<()> + Sync) {
         let content = Content::new(self.content_bytes).expect("content for the law");
         let drivers: Vec<_> = DriverKind::ALL.iter().copied().filter(|&driver| (self.drivers)(driver)).collect();
-        let cases: Vec<_> = sample(&drivers)
+        let cases: Vec<_> = sample_for_contract(&drivers)
             .into_iter()
             .flat_map(|driver| sample_of(driver, self.threads).iter().map(move |&threads| (driver, threads)))
             .map(|(driver, threads)| Case { driver, threads, setup: self, content: &content })
