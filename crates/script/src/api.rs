@@ -31,6 +31,9 @@ pub(crate) struct Run {
     random: Random,
     buffers: RefCell<Buffers>,
     memory_max: usize,
+    /// Bytes from which on the collector has to keep up with the script, and true once it does.
+    pub(crate) much: Cell<usize>,
+    pub(crate) is_hurried: Cell<bool>,
 }
 
 /// Bytes that are converted without the limit of the memory at most. What exceeds it is noticed at the script's next step.

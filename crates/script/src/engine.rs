@@ -1,8 +1,12 @@
 //! One Lua state: compiled scripts, and running them.
 
-use std::{cell::RefCell, collections::HashMap, fmt, rc::Rc};
+use std::{fmt, rc::Rc};
 
-use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState, chunk::ChunkMode};
+use mlua::{
+    Either, Function, HookTriggers, IntoLua, Lua, LuaOptions, StdLib, Table, Value, Variadic, VmState,
+    chunk::ChunkMode,
+    state::{GcIncParams, GcMode},
+};
 use thiserror::Error;
 use wire::resp::{Version, reply};
 
@@ -20,8 +24,16 @@ use crate::{
 const CHUNK: &str = "@user_script";
 /// Instructions of the Lua machine between two questions to the host.
 const POLL_INSTRUCTIONS: u32 = 10_000;
-/// Compiled scripts that are kept. A compiled one takes a place of mlua's, of which there are several thousand.
-const COMPILED_MAX: usize = 1000;
+/// Garbage that may wait to be collected. A collection begins with marking all that is alive, which costs more than what a
+/// short script leaves behind.
+const GARBAGE_BYTES: usize = 1 << 20;
+/// Bounds of the collector's pause: the memory at which it begins, in per cent of what was alive after it ended.
+const PAUSE_MIN: usize = 200;
+const PAUSE_MAX: usize = 1000;
+
+/// Arguments of a script that are handed over as such at most. Of more a table is made first, since the stack of the machine
+/// is limited.
+const VARIADIC_MAX: usize = 100;
 
 /// One Lua state, for the scripts of one thread.
 pub struct Engine {
@@ -29,8 +41,16 @@ pub struct Engine {
     run: Rc<Run>,
     /// Trusted function that runs a script and collects its errors.
     runner: Function,
-    compiled: RefCell<HashMap<Digest, Rc<Function>, foldhash::fast::RandomState>>,
+    /// The same for no key, one and two, which take keys and arguments as they come.
+    runners: Vec<Function>,
     memory_max: usize,
+}
+
+/// Compiled script. It belongs to the engine that has compiled it.
+#[derive(Debug)]
+pub struct Compiled {
+    digest: Digest,
+    function: Function,
 }
 
 /// Failure to make or to use a Lua state.
@@ -58,6 +78,9 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
+    /// Compiled scripts that may be kept. Each takes a place of mlua's, of which there are several thousand.
+    pub const COMPILED_MAX: usize = 1000;
+
     /// Makes a state that takes at most so many bytes. Its random numbers begin with the seed.
     ///
     /// # Errors
@@ -66,10 +89,11 @@ impl Engine {
         let failed = |error: mlua::Error| EngineError::State(failure::plain_text(&error));
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new()).map_err(failed)?;
         let run = Rc::new(Run::new(seed, memory_max));
-        let runner = sandbox(&lua, &run).map_err(failed)?;
-        let engine = Self { lua, run, runner, compiled: RefCell::default(), memory_max };
+        let (runner, runners) = sandbox(&lua, &run).map_err(failed)?;
+        let engine = Self { lua, run, runner, runners, memory_max };
         engine.poll_every(POLL_INSTRUCTIONS).map_err(failed)?;
         engine.run.limit_memory(&engine.lua).map_err(failed)?;
+        engine.collect_garbage();
         Ok(engine)
     }
 
@@ -78,47 +102,41 @@ impl Engine {
         self.lua.used_memory()
     }
 
-    /// True if the script has been compiled.
-    pub fn has(&self, digest: Digest) -> bool {
-        self.compiled.borrow().contains_key(&digest)
-    }
-
-    /// Forgets all compiled scripts.
-    pub fn clear(&self) {
-        self.compiled.borrow_mut().clear();
+    /// Collects what is garbage, such as compiled scripts that have been dropped.
+    pub fn collect_garbage(&self) {
         // What is garbage now goes with the next collection, if this one finds no memory.
         let _ = self.lua.gc_collect();
+        let (live, garbage) = (self.lua.used_memory().max(1), GARBAGE_BYTES.min(self.memory_max / 16));
+        self.run.much.set((2 * (live + garbage)).min(self.memory_max / 2));
+        let pause = 100 + 100 * garbage / live;
+        set_pause(&self.lua, pause.clamp(PAUSE_MIN, PAUSE_MAX));
     }
 
     /// Compiles a script.
     ///
     /// # Errors
     /// It is no Lua 5.1, or too large.
-    pub fn compile(&self, digest: Digest, source: &Source) -> Result<(), EngineError> {
-        if self.compiled.borrow().len() >= COMPILED_MAX {
-            self.clear();
-        }
+    pub fn compile(&self, digest: Digest, source: &Source) -> Result<Compiled, EngineError> {
         let chunk = self.lua.load(source.code()).set_name(CHUNK).set_mode(ChunkMode::Text);
         let function = chunk.into_function();
         let function = function.map_err(|error| EngineError::Compile(failure::plain_text(&error)))?;
-        self.compiled.borrow_mut().insert(digest, Rc::new(function));
-        Ok(())
+        Ok(Compiled { digest, function })
     }
 
-    /// Runs a script that has been compiled, and appends its reply in the client's version. `None` if it has not been.
+    /// Runs a script that this engine has compiled, and appends its reply in the client's version.
     pub fn run(
         &self,
-        digest: Digest,
+        script: &Compiled,
         keys: &[&[u8]],
         argv: &[&[u8]],
         host: &mut dyn Host,
         client: Version,
         out: &mut Vec<u8>,
-    ) -> Option<Finished> {
-        let script = self.compiled.borrow().get(&digest).cloned()?;
+    ) -> Finished {
+        let digest = script.digest;
         self.run.begin();
         let begin = out.len();
-        let outcome = with_host(host, || self.evaluate(&script, keys, argv));
+        let outcome = with_host(host, || self.evaluate(&script.function, keys, argv));
         let is_error = match outcome {
             _ if self.run.interrupt.get().is_some() => Ok(false),
             Ok((true, value)) => {
@@ -138,16 +156,16 @@ impl Engine {
             true
         });
         // A script that has taken much leaves garbage that others should not have to collect.
-        if self.lua.used_memory() > self.memory_max / 2 {
-            let _ = self.lua.gc_collect();
+        if self.run.is_hurried.take() || self.lua.used_memory() > self.run.much.get() {
+            self.collect_garbage();
         }
         match self.run.interrupt.take() {
             Some(interrupt) => {
                 // From here on the machine asks at its usual pace again; that cannot fail for a hook that is there.
                 let _ = self.poll_every(POLL_INSTRUCTIONS);
-                Some(Finished::Interrupted(interrupt))
+                Finished::Interrupted(interrupt)
             }
-            None => Some(Finished::Replied { is_error }),
+            None => Finished::Replied { is_error },
         }
     }
 
@@ -155,6 +173,14 @@ impl Engine {
         // As long as no code of the script's runs, it is known how much is taken.
         let bytes: usize = keys.iter().chain(argv).map(|string| string.len()).sum();
         let unlimited = self.run.without_limit(&self.lua, bytes);
+        if let Some(runner) = self.runners.get(keys.len())
+            && argv.len() <= VARIADIC_MAX
+            && unlimited.is_some()
+        {
+            let strings = keys.iter().chain(argv).map(|bytes| argument(bytes));
+            let limit = Either::Right(Argument::Limit(&self.run));
+            return runner.call((script, Variadic::from_iter(strings.chain([limit]))));
+        }
         let (keys, argv) = (self.sequence(keys)?, self.sequence(argv)?);
         drop(unlimited);
         self.runner.call((script, keys, argv))
@@ -163,11 +189,7 @@ impl Engine {
     fn sequence(&self, strings: &[&[u8]]) -> mlua::Result<Table> {
         let table = self.lua.create_table_with_capacity(strings.len(), 0)?;
         for (index, bytes) in (1..).zip(strings) {
-            // Texts are pushed as they are, other bytes by way of a handle.
-            match std::str::from_utf8(bytes) {
-                Ok(text) => table.raw_seti(index, text)?,
-                Err(_) => table.raw_seti(index, LuaString::wrap(bytes))?,
-            }
+            table.raw_seti(index, argument(bytes))?;
         }
         Ok(table)
     }
@@ -178,11 +200,38 @@ impl Engine {
     }
 }
 
+/// Argument of a script that is no text.
+enum Argument<'a> {
+    Bytes(&'a [u8]),
+    /// The last one, which a script does not see: from here on the memory is limited.
+    Limit(&'a Run),
+}
+
+impl IntoLua for Argument<'_> {
+    fn into_lua(self, lua: &Lua) -> mlua::Result<Value> {
+        match self {
+            Self::Bytes(bytes) => lua.create_string(bytes).map(Value::String),
+            Self::Limit(run) => run.limit_memory(lua).map(|()| Value::Nil),
+        }
+    }
+}
+
+/// Texts are pushed as they are, other bytes by way of a handle.
+fn argument(bytes: &[u8]) -> Either<&str, Argument<'_>> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Either::Left(text),
+        Err(_) => Either::Right(Argument::Bytes(bytes)),
+    }
+}
+
 fn set_hook(lua: &Lua, run: &Rc<Run>, instructions: u32) -> mlua::Result<()> {
     let run = Rc::clone(run);
     lua.set_global_hook(HookTriggers::new().every_nth_instruction(instructions), move |lua, _| {
         if let Some(interrupt) = run.interrupt.get() {
             return Err(failure::Failure::Interrupt(interrupt).into());
+        }
+        if lua.used_memory() > run.much.get() && !run.is_hurried.replace(true) {
+            set_pause(lua, PAUSE_MIN);
         }
         let polled = run.poll();
         if polled.is_err() {
@@ -193,8 +242,14 @@ fn set_hook(lua: &Lua, run: &Rc<Run>, instructions: u32) -> mlua::Result<()> {
     })
 }
 
-/// Sets up what scripts see. Returns the function that runs them.
-fn sandbox(lua: &Lua, run: &Rc<Run>) -> mlua::Result<Function> {
+/// Sets the collector's pause, from its next collection on.
+fn set_pause(lua: &Lua, percent: usize) {
+    let percent = i32::try_from(percent).unwrap_or(i32::MAX);
+    lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(percent)));
+}
+
+/// Sets up what scripts see. Returns the function that runs them, and those for few keys.
+fn sandbox(lua: &Lua, run: &Rc<Run>) -> mlua::Result<(Function, Vec<Function>)> {
     let native = lua.create_table()?;
     native.raw_set("caught", lua.create_function(failure::caught)?)?;
     native.raw_set("locate", lua.create_function(failure::locate)?)?;
@@ -206,9 +261,9 @@ fn sandbox(lua: &Lua, run: &Rc<Run>) -> mlua::Result<Function> {
     libraries.raw_set("cmsgpack", msgpack::table(lua)?)?;
     libraries.raw_set("cjson", json::table(lua)?)?;
     let chunk = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
-    let (globals, runner): (Table, Function) = chunk.call((native, libraries))?;
+    let (globals, runner, runners): (Table, Function, Vec<Function>) = chunk.call((native, libraries))?;
     lua.set_globals(globals)?;
-    Ok(runner)
+    Ok((runner, runners))
 }
 
 /// Returns the reply for an error that a script has raised.

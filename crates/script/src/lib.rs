@@ -29,7 +29,7 @@ mod source;
 mod stack;
 
 pub use self::{
-    engine::{Engine, EngineError, Finished},
+    engine::{Compiled, Engine, EngineError, Finished},
     host::{Host, Interrupt, LogLevel},
     source::{Digest, Flags, Source, SourceError},
 };

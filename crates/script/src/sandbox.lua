@@ -208,4 +208,20 @@ local function run(call, keys, argv)
   return xpcall(call, handle)
 end
 
-return env, run
+-- Where there are few keys, their tables are made here, which takes less than to make them from outside.
+local runners = {
+  function(call, ...)
+    real.KEYS, real.ARGV = {}, { ... }
+    return xpcall(call, handle)
+  end,
+  function(call, key, ...)
+    real.KEYS, real.ARGV = { key }, { ... }
+    return xpcall(call, handle)
+  end,
+  function(call, first, second, ...)
+    real.KEYS, real.ARGV = { first, second }, { ... }
+    return xpcall(call, handle)
+  end,
+}
+
+return env, run, runners

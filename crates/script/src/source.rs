@@ -19,10 +19,13 @@ impl Digest {
         if !rest.is_empty() || pairs.len() != bytes.len() {
             return None;
         }
+        let mut all = 0;
         for (byte, &[high, low]) in bytes.iter_mut().zip(pairs) {
-            *byte = digit(high)? << 4 | digit(low)?;
+            let (high, low) = (DIGITS[usize::from(high)], DIGITS[usize::from(low)]);
+            all |= high | low;
+            *byte = high << 4 | low & 15;
         }
-        Some(Self(bytes))
+        (all != NO_DIGIT).then_some(Self(bytes))
     }
 
     /// Returns forty hexadecimal digits in lower case.
@@ -36,14 +39,20 @@ impl Digest {
     }
 }
 
-fn digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
+/// Mark of a byte that is no digit: no digit has all of its bits, nor have several together.
+const NO_DIGIT: u8 = 0xff;
+/// Values of hexadecimal digits, by their bytes.
+static DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        let [lower, upper] = [b"0123456789abcdef", b"0123456789ABCDEF"];
+        digits[lower[value] as usize] = value as u8;
+        digits[upper[value] as usize] = value as u8;
+        value += 1;
     }
-}
+    digits
+};
 
 /// Flags of a script's first line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,6 +129,11 @@ mod tests {
         assert_eq!(digest.hex(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
         assert_eq!(Digest::parse(digest.hex().to_uppercase().as_bytes()), Some(digest));
         assert_eq!([&b""[..], b"e0", &[b'x'; 40], &[b'0'; 41]].map(Digest::parse), [None; 4]);
+        for at in 0..40 {
+            let mut hex = *b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+            hex[at] = [b'g', b'/', b':', b'@', b'`', 0, 0xff][at % 7];
+            assert_eq!(Digest::parse(&hex), None, "{at}");
+        }
     }
 
     #[test]

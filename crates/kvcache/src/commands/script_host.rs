@@ -46,7 +46,7 @@ pub(super) struct ScriptHost<'h, 's, S: Store + 'static> {
     pub(super) is_read_only: bool,
     pub(super) restart: Option<Restart>,
     pub(super) work: u32,
-    pub(super) scratch: Scratch,
+    pub(super) scratch: Box<Scratch>,
 }
 
 /// Memory that one run leaves to the next.
@@ -58,20 +58,20 @@ pub(super) struct Scratch {
 }
 
 thread_local! {
-    static SCRATCH: Cell<Scratch> = Cell::default();
+    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
 impl Scratch {
     /// Takes what the last run of the thread has left.
-    pub(super) fn take() -> Self {
-        SCRATCH.take()
+    pub(super) fn take() -> Box<Self> {
+        SCRATCH.take().unwrap_or_default()
     }
 
     /// Leaves the memory to the next run, unless it is much.
-    pub(super) fn leave(mut self) {
+    pub(super) fn leave(mut self: Box<Self>) {
         self.journal.clear();
         if self.journal.capacity() <= JOURNAL_MAX && self.out.inline().capacity() <= REPLY_BYTES_MAX {
-            SCRATCH.set(self);
+            SCRATCH.set(Some(self));
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     command_table::{self, TABLE},
     reply::{Outcome, Refusal, quote::quote},
-    state::{CachedScript, HandedOver, ScriptError, ScriptJob},
+    state::{HandedOver, LocalScript, ScriptError, ScriptJob},
 };
 
 /// True if a command of this number runs a script.
@@ -72,9 +72,9 @@ fn evaluate<S: Store>(call: &mut Call<'_, '_, S>, digest: Option<Digest>, is_rea
     };
     let text = if digest.is_none() { Some(args[1]) } else { None };
     let digest = digest.unwrap_or_else(|| Digest::of(args[1]));
-    let run = |engine: &Engine, script: &Arc<CachedScript>| {
-        let is_read_only = is_read_only || script.source.flags.is_read_only;
-        Run { engine, script, digest, keys, argv, is_read_only }.run(call)
+    let run = |engine: &Engine, local: &LocalScript| {
+        let is_read_only = is_read_only || local.script.source.flags.is_read_only;
+        Run { engine, local, digest, keys, argv, is_read_only }.run(call)
     };
     state.scripts.with_engine(digest, text, run).map_err(refusal_of)?
 }
@@ -86,7 +86,7 @@ fn refusal_of(error: ScriptError) -> Refusal {
 /// One script with its arguments.
 struct Run<'r> {
     engine: &'r Engine,
-    script: &'r Arc<CachedScript>,
+    local: &'r LocalScript,
     digest: Digest,
     keys: &'r [&'r [u8]],
     argv: &'r [&'r [u8]],
@@ -99,24 +99,24 @@ impl Run<'_> {
         if call.client.is_detached {
             return self.attempt(call).1;
         }
-        if self.script.is_long() {
+        if self.local.script.is_long() {
             return hand_over(call);
         }
-        if self.script.has_undeclared_keys() {
+        if self.local.script.has_undeclared_keys() {
             call.keys.pin_all()
         } else {
             call.keys.pin(self.keys)
         }
         let (mut restart, mut outcome) = self.attempt(call);
         if restart == Some(Restart::AllShards) {
-            self.script.set_undeclared_keys();
+            self.local.script.set_undeclared_keys();
             call.keys.unpin();
             call.keys.pin_all();
             (restart, outcome) = self.attempt(call);
         }
         call.keys.unpin();
         if restart.is_some() {
-            self.script.set_long();
+            self.local.script.set_long();
             return hand_over(call);
         }
         outcome
@@ -138,8 +138,8 @@ impl Run<'_> {
         };
         let out = call.reply.out.inline();
         let begin = out.len();
-        let finished = self.engine.run(self.digest, self.keys, self.argv, &mut host, client_version, out);
-        if finished == Some(Finished::Interrupted(Interrupt::Restarted)) {
+        let finished = self.engine.run(&self.local.compiled, self.keys, self.argv, &mut host, client_version, out);
+        if finished == Finished::Interrupted(Interrupt::Restarted) {
             host.roll_back();
         }
         let restart = host.restart;
@@ -147,14 +147,13 @@ impl Run<'_> {
         // SELECT in a script ends with it.
         (call.client.database, call.keys.database) = (database, database);
         let outcome = match finished {
-            None => Err(Refusal::NO_SCRIPT),
-            Some(Finished::Replied { is_error: false }) => Ok(()),
-            Some(Finished::Replied { is_error: true }) => {
+            Finished::Replied { is_error: false } => Ok(()),
+            Finished::Replied { is_error: true } => {
                 let reply = out.split_off(begin);
                 let text = reply.strip_prefix(b"-").and_then(|reply| reply.strip_suffix(b"\r\n")).unwrap_or(&reply);
                 Err(Refusal::new(quote(text, usize::MAX)))
             }
-            Some(Finished::Interrupted(_)) => {
+            Finished::Interrupted(_) => {
                 let digest = self.digest.hex();
                 let text = format!("ERR Error running script {digest}, Script killed by user with SCRIPT KILL.");
                 Err(Refusal::new(text))

@@ -42,7 +42,7 @@ pub(crate) use self::{
     memcached::{MemcachedState, UNIQUE_NUMBER},
     notifications::{EventClass, Notifications},
     pause::{Pause, PauseMode},
-    scripts::{CachedScript, ClientChange, HandedOver, ScriptError, ScriptJob, Scripts},
+    scripts::{ClientChange, HandedOver, LocalScript, ScriptError, ScriptJob, Scripts},
     settings::Settings,
     slow_log::{SlowCommand, SlowLog, redacted_args},
     snapshot::{SaveStart, SnapshotStore},

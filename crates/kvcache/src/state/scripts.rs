@@ -14,7 +14,7 @@ use std::{
 
 use parking_lot::{Mutex, RwLock};
 use proto::Promise;
-use script::{Digest, Engine, EngineError, Source, SourceError};
+use script::{Compiled, Digest, Engine, EngineError, Source, SourceError};
 use store::Store;
 use thiserror::Error;
 use wire::resp::Version;
@@ -115,10 +115,20 @@ pub(crate) enum ScriptError {
 struct LocalEngine {
     generation: u64,
     engine: Engine,
-    known: HashMap<Digest, Arc<CachedScript>, foldhash::fast::RandomState>,
+    known: LocalScripts,
     /// Bytes of this state that are counted in `total`.
     counted: usize,
     total: Arc<AtomicUsize>,
+}
+
+/// Scripts that a thread has compiled.
+type LocalScripts = HashMap<Digest, LocalScript, foldhash::fast::RandomState>;
+
+/// Script that a thread has compiled.
+#[derive(Debug)]
+pub(crate) struct LocalScript {
+    pub(crate) script: Arc<CachedScript>,
+    pub(crate) compiled: Compiled,
 }
 
 thread_local! {
@@ -199,7 +209,7 @@ impl<S: Store> Scripts<S> {
         &self,
         digest: Digest,
         text: Option<&[u8]>,
-        run: impl FnOnce(&Engine, &Arc<CachedScript>) -> T,
+        run: impl FnOnce(&Engine, &LocalScript) -> T,
     ) -> Result<T, ScriptError> {
         ENGINE.with_borrow_mut(|local| {
             let generation = self.generation.load(Relaxed);
@@ -207,38 +217,41 @@ impl<S: Store> Scripts<S> {
                 Some(local) if local.generation == generation => local,
                 stale => stale.insert(LocalEngine::new(generation, self.memory_max, &self.lua_bytes)?),
             };
-            if !local.known.contains_key(&digest) || !local.engine.has(digest) {
-                let script = self.get_or_insert(digest, text, &local.engine)?;
-                if local.known.len() >= SCRIPTS_MAX {
-                    local.known.clear();
-                }
-                local.known.insert(digest, script);
-            }
-            let Some(script) = local.known.get(&digest) else { return Err(ScriptError::Unknown) };
-            let result = run(&local.engine, script);
+            let LocalEngine { engine, known, .. } = local;
+            let script = match known.get(&digest) {
+                Some(script) => script,
+                None => self.compile(engine, known, digest, text)?,
+            };
+            let result = run(engine, script);
             local.count();
             Ok(result)
         })
     }
 
-    /// Compiles a script, and keeps it if it is new.
-    fn get_or_insert(
+    /// Compiles a script for a thread, and keeps it if it is new.
+    #[cold]
+    fn compile<'l>(
         &self,
+        engine: &Engine,
+        known: &'l mut LocalScripts,
         digest: Digest,
         text: Option<&[u8]>,
-        engine: &Engine,
-    ) -> Result<Arc<CachedScript>, ScriptError> {
+    ) -> Result<&'l LocalScript, ScriptError> {
         let cached = self.cache.read().scripts.get(&digest).cloned();
         let script = match (cached, text) {
             (Some(script), _) => script,
             (None, Some(text)) => Arc::new(CachedScript::new(Source::parse(text)?)),
             (None, None) => return Err(ScriptError::Unknown),
         };
-        engine.compile(digest, &script.source)?;
+        if known.len() >= Engine::COMPILED_MAX {
+            known.clear();
+            engine.collect_garbage();
+        }
+        let compiled = engine.compile(digest, &script.source)?;
         if self.cache.write().insert(digest, &script) {
             self.generation.store(next_generation(), Relaxed);
         }
-        Ok(script)
+        Ok(known.entry(digest).insert_entry(LocalScript { script, compiled }).into_mut())
     }
 
     // --- the thread of scripts ------------------------------------------------------------------
