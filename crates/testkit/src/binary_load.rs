@@ -60,10 +60,8 @@ fn connection(address: SocketAddr, number: u32, requests: u32, timeout: Duration
 }
 
 fn connect(address: SocketAddr, timeout: Duration) -> Result<TcpStream, &'static str> {
-    let stream = TcpStream::connect_timeout(&address, timeout).map_err(|error| match error.kind() {
-        ErrorKind::ConnectionRefused => "connect_refused",
-        ErrorKind::TimedOut => "connect_timeout",
-        _ => "connect_failed",
+    let stream = TcpStream::connect_timeout(&address, timeout).map_err(|error| {
+        if error.kind() == ErrorKind::ConnectionRefused { "connect_refused" } else { "connect_failed" }
     })?;
     stream.set_read_timeout(Some(timeout)).map_err(|_| "connect_failed")?;
     stream.set_write_timeout(Some(timeout)).map_err(|_| "connect_failed")?;
@@ -71,12 +69,11 @@ fn connect(address: SocketAddr, timeout: Duration) -> Result<TcpStream, &'static
 }
 
 fn class_of(error: &io::Error) -> &'static str {
-    match error.kind() {
-        // Linux says that a socket would block when its time is over.
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => "timeout",
-        ErrorKind::BrokenPipe => "write_error",
-        _ => "reset",
+    // Linux says that a socket would block when its time is over.
+    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+        return "timeout";
     }
+    if error.kind() == ErrorKind::BrokenPipe { "write_error" } else { "reset" }
 }
 
 fn key_of(request: u32) -> String {
@@ -118,7 +115,7 @@ fn exchange(stream: &mut TcpStream, numbers: std::ops::Range<u32>, left: &mut u6
 }
 
 fn check(number: u32, reply: &Reply<'_>) -> Result<(), &'static str> {
-    let is_set = number % 2 == 0;
+    let is_set = number.is_multiple_of(2);
     let opcode = if is_set { Opcode::Set } else { Opcode::Get };
     if (reply.opaque, reply.opcode) != (number, opcode.number()) {
         return Err("protocol");
