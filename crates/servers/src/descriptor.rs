@@ -235,6 +235,12 @@ pub struct FaultRun {
     pub server_arguments: Vec<String>,
     #[serde(default)]
     pub load_arguments: Vec<String>,
+    /// Number of the address that clients come to, behind those that the server has before it.
+    #[serde(default)]
+    pub address: usize,
+    /// True if the load speaks memcached's binary protocol, which loadgen does not.
+    #[serde(default)]
+    pub binary: bool,
     /// True if clients come to a TLS address, and there is no other.
     #[serde(default)]
     pub tls: bool,

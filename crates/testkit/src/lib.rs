@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod binary_load;
 mod browser;
 mod check;
 mod client;

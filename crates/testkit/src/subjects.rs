@@ -7,14 +7,18 @@ use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use anyhow::{Context, bail, ensure};
 use servers::{FaultRun, LoadKind};
-use sys::mqueue::{Queue, QueueName};
+use sys::{
+    listen::Address,
+    mqueue::{Queue, QueueName},
+};
 use tempfile::TempDir;
 
-use crate::{DriverKind, Server, eventually, run_to_end, tls::Certificates};
+use crate::{DriverKind, Server, binary_load, eventually, run_to_end, tls::Certificates};
 
 /// Mechanism in which a server waits.
 #[derive(Clone, Copy, Debug)]
@@ -127,14 +131,17 @@ impl Subject {
             ensure!(server.is_running()?, "{}", server.stderr());
             return Ok(server);
         }
-        Server::start_command(command, 1)
+        Server::start_command(command, self.run.address + 1)
     }
 
     /// Sends requests and verifies each answer; `timeout` is that of one request. Returns what failed, by class.
     ///
     /// # Errors
     /// The load generator has not been built, or cannot run.
-    pub fn load(&self, server: &Server, requests: u32, timeout: &str) -> anyhow::Result<Vec<(String, u64)>> {
+    pub fn load(&self, server: &Server, requests: u32, timeout: Duration) -> anyhow::Result<Vec<(String, u64)>> {
+        if self.run.binary {
+            return self.load_binary(server, requests, timeout);
+        }
         let mut command = Command::new(program(&self.programs, "loadgen")?);
         let (mode, options): (_, &[_]) = match self.server.load {
             LoadKind::Http => ("http", &["-t", "1", "--verify", "sha256"]),
@@ -142,7 +149,8 @@ impl Subject {
             LoadKind::File => ("file", &["-t", "1", "--verify", "sha256"]),
             LoadKind::Mq => ("mq", &["--verify", "sha256"]),
         };
-        command.args([mode, "-c", "4", "--format", "json", "--progress", "none", "--timeout", timeout]).args(options);
+        let timeout = format!("{}ms", timeout.as_millis());
+        command.args([mode, "-c", "4", "--format", "json", "--progress", "none", "--timeout", &timeout]).args(options);
         command.args(&self.run.load_arguments).args(["-n", &requests.to_string()]);
         if let Some(certificates) = &self.certificates {
             command.arg("--tls-ca").arg(certificates.path("authority.pem"));
@@ -150,10 +158,10 @@ impl Subject {
         let scheme = if self.run.tls { "https" } else { "http" };
         let content = self.place.path().join("content");
         match self.server.load {
-            LoadKind::Kv => command.arg(server.address().to_string()),
-            LoadKind::File => command.arg(server.address().to_string()).arg(content),
+            LoadKind::Kv => command.arg(self.address(server).to_string()),
+            LoadKind::File => command.arg(self.address(server).to_string()).arg(content),
             LoadKind::Http => {
-                let page = |id| format!("{scheme}://{}/DOCUMEN{id}", server.address());
+                let page = |id| format!("{scheme}://{}/DOCUMEN{id}", self.address(server));
                 command.arg("--content-dir").arg(content).args((0..4).map(page))
             }
             LoadKind::Mq => {
@@ -172,6 +180,17 @@ impl Subject {
         let result: serde_json::Value = serde_json::from_str(&ended.stdout).context("loadgen's result")?;
         let failures = result["errors"].as_object().context("errors")?.iter();
         Ok(failures.map(|(class, n)| (class.clone(), n.as_u64().unwrap_or(1))).filter(|(_, n)| *n > 0).collect())
+    }
+
+    /// Returns the address that clients come to.
+    fn address<'a>(&self, server: &'a Server) -> &'a Address {
+        &server.addresses()[self.run.address]
+    }
+
+    fn load_binary(&self, server: &Server, requests: u32, timeout: Duration) -> anyhow::Result<Vec<(String, u64)>> {
+        let Address::Tcp(address) = self.address(server) else { bail!("{} has no port", self.address(server)) };
+        let failures = binary_load::run(*address, requests, timeout)?;
+        Ok(failures.into_iter().map(|(class, count)| (class.to_owned(), count)).collect())
     }
 }
 

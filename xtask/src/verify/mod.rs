@@ -3,6 +3,7 @@
 //! Each step says what it needs; a step whose tools are missing is skipped with a reason, and fails where nothing may be
 //! skipped (`QUINTET_PEERS=required`).
 
+mod clients;
 mod dist;
 mod faults;
 mod fuzz;
@@ -42,6 +43,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 
+    /// Suites of `clients` to run, comma separated: those whose names contain one of these [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+
     /// Root that the kernel of `ktls` has been installed or unpacked below
     #[arg(long, default_value = "/", value_name = "DIR")]
     kernel_root: PathBuf,
@@ -69,6 +74,8 @@ enum Step {
     Dist,
     /// http-server and zerocopy with the TLS of a kernel that has it, in QEMU
     Ktls,
+    /// Own test suites of client libraries, against kvcache
+    Clients,
 }
 
 /// Outcome of a step, if nothing broke.
@@ -132,6 +139,7 @@ impl Step {
             Self::Faults => faults::run(),
             Self::Dist => dist::run(),
             Self::Ktls => ktls::run(&args.kernel_root),
+            Self::Clients => clients::run(&args.only),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 
 use anyhow::{Context, ensure};
+use sys::listen::Address;
 use testkit::{Client, DriverKind, eventually};
 
 use crate::common::{Kv, ask, field, on_every_driver, send, start, text};
@@ -202,33 +203,45 @@ fn idle_times_are_kept_once_there_is_a_limit() -> anyhow::Result<()> {
     ask(&mut client, "OBJECT IDLETIME k", ":0\r\n")
 }
 
+/// Sends HTTP with a command in its body, and reads until the connection is closed: perhaps by a reset, since not all that
+/// was sent is read.
+fn send_http(address: &Address, head: &str, body: &str) -> anyhow::Result<()> {
+    let mut client = Client::connect(address)?;
+    client.send([head.as_bytes(), body.as_bytes()].concat().as_slice())?;
+    loop {
+        match client.read(&mut [0; 4096]) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
+            Err(error) => return Err(error).with_context(|| format!("{head:?} and {body:?} at {address}")),
+        }
+    }
+}
+
 /// A page in a browser can make it send such requests, with commands in their bodies.
 #[test]
-fn http_is_not_executed_on_every_driver() {
-    let body = ["SET pwn 1\r\n", "\u{1f}SET pwn 1\u{1f}", "set pwn 0 0 1\r\n1\r\n"];
+fn http_is_not_executed_and_logged_on_every_driver() {
+    let (post, put) =
+        ("POST / HTTP/1.1\r\nContent-Type: text/plain\r\n\r\n", "PUT / HTTP/1.1\r\nHost: example.com\r\n\r\n");
+    let (resp, us, memcached) = ("SET pwn 1\r\n", "\u{1f}SET pwn 1\u{1f}", "set pwn 0 0 1\r\n1\r\n");
     on_every_driver(|driver| {
-        let kv = Kv::start(["--driver", driver.name()])?;
-        let post = "POST / HTTP/1.1\r\nContent-Type: text/plain\r\n\r\n";
-        let put = "PUT / HTTP/1.1\r\nHost: example.com\r\n\r\n";
-        for head in [post, put] {
-            for (address, body) in [kv.resp(), kv.us(), kv.memcached()].into_iter().zip(body) {
-                let mut client = Client::connect(address)?;
-                client.send([head.as_bytes(), body.as_bytes()].concat().as_slice())?;
-                // It may be reset, since not all of its input is read.
-                loop {
-                    match client.read(&mut [0; 4096]) {
-                        Ok(0) => break,
-                        Ok(_) => {}
-                        Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
-                        Err(error) => return Err(error).with_context(|| format!("{head:?} at {address}")),
-                    }
-                }
+        // Whichever comes first is logged, so each is the first once. The 0x1F text protocol is detected at RESP's address, too.
+        for first in 0..4 {
+            let kv = Kv::start(["--driver", driver.name()])?;
+            let mut dialects = [(kv.resp(), resp), (kv.resp(), us), (kv.us(), us), (kv.memcached(), memcached)];
+            dialects.rotate_left(first);
+            send_http(dialects[0].0, if first % 2 == 0 { post } else { put }, dialects[0].1)?;
+            let logged = || kv.server.stderr().matches("it sends HTTP").count();
+            eventually("it is logged", || Ok(logged() == 1)).with_context(|| format!("{:?}", dialects[0]))?;
+            for (address, body) in dialects {
+                send_http(address, post, body)?;
+                send_http(address, put, body)?;
             }
+            ask(&mut Client::connect(kv.resp())?, "EXISTS pwn", ":0\r\n")?;
+            ensure!(logged() == 1, "once, however many there are");
+            kv.stop()?;
         }
-        ask(&mut Client::connect(kv.resp())?, "EXISTS pwn", ":0\r\n")?;
-        // Once, however many there are.
-        eventually("it is logged", || Ok(kv.server.stderr().matches("it sends HTTP").count() == 1))?;
-        kv.stop()
+        Ok(())
     });
 }
 

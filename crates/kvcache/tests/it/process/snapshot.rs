@@ -108,20 +108,26 @@ fn a_damaged_file_is_refused_and_left_alone() {
 }
 
 #[test]
-fn leftovers_of_interrupted_saves_are_removed_at_start() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name);
-    for name in ["keys.4711.tmp", "keys.4712.tmp", "keys.old.tmp", "other.4711.tmp"] {
-        std::fs::write(path(name), "half").unwrap();
-    }
-    // Another server is saving to this one.
-    let in_use = std::fs::File::open(path("keys.4712.tmp")).unwrap();
-    in_use.lock().unwrap();
-    start(&path("keys"), "none").stop().unwrap();
-    let mut names: Vec<_> =
-        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    names.sort();
-    assert_eq!(names, ["keys", "keys.4712.tmp", "keys.old.tmp", "other.4711.tmp"]);
+fn leftovers_of_interrupted_saves_are_removed_at_start_on_every_driver() {
+    on_every_driver(|driver| {
+        let directory = tempfile::tempdir()?;
+        let path = |name: &str| directory.path().join(name);
+        for name in ["keys.4711.tmp", "keys.4712.tmp", "keys.old.tmp", "other.4711.tmp"] {
+            std::fs::write(path(name), "half")?;
+        }
+        // Another server is saving to this one.
+        let in_use = std::fs::File::open(path("keys.4712.tmp"))?;
+        in_use.lock()?;
+        let file = path("keys").display().to_string();
+        Kv::start(["--driver", driver.name(), "--snapshot", &file])?.stop()?;
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(directory.path())? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        ensure!(names == ["keys", "keys.4712.tmp", "keys.old.tmp", "other.4711.tmp"], "{names:?}");
+        Ok(())
+    });
 }
 
 #[test]

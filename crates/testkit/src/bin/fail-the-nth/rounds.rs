@@ -19,8 +19,8 @@ use crate::cases::{FAULTS, Fault, When};
 const REQUESTS: u32 = 80;
 const REQUESTS_IN_VAIN: u32 = 12;
 /// Limits for one of them: for ever, as it were, and in vain.
-const PATIENCE: &str = "30s";
-const IN_VAIN: &str = "300ms";
+const PATIENCE: Duration = Duration::from_secs(30);
+const IN_VAIN: Duration = Duration::from_millis(300);
 /// Descriptors and threads that every server may have come to keep: caches, scratch pipes, pools.
 const KEPT_MAX: ResourceCounts = ResourceCounts { descriptors: 24, threads: 24 };
 /// The classes of loadgen's errors that a lost connection, or a refusal with words, can be.

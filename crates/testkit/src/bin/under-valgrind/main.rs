@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a command line tool talks to its user")]
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{fs, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, ensure};
 use clap::Parser;
@@ -19,7 +19,7 @@ use testkit::{
 /// Requests of a run: enough for caches, scratch pipes and queues to be used again.
 const REQUESTS: u32 = 400;
 /// Limit for one of them.
-const PATIENCE: &str = "60s";
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Exit status for what memcheck has found.
 const FOUND: i32 = 99;
 
