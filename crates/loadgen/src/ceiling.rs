@@ -61,6 +61,7 @@ where
         sources: Vec::new(),
         is_fast_open: false,
         request_log: None,
+        turns: None,
         ..load.clone()
     };
     let server = NullServer::bind(&"127.0.0.1:0".parse::<Address>().map_err(std::io::Error::other)?)?;

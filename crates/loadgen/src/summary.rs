@@ -341,6 +341,7 @@ mod tests {
             is_fast_open: false,
             is_linger_zero: false,
             request_log: None,
+            turns: None,
             seed: 1,
         }
     }

@@ -55,6 +55,7 @@ use self::{
         host,
         interrupt::Interrupts,
         machine::{self, Machine},
+        pair::BesideReference,
         quiet,
         session::{self, Session},
         site::Scratch,
@@ -78,6 +79,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Task::Start(spec) => start(&spec),
         Task::Show(spec, listing) => show(&spec, listing),
         Task::Resume(spec) => resume(&spec),
+        Task::Programs(spec) => commands::gate::run(&spec),
         Task::Process(command) => commands::run(&command),
     }
 }
@@ -144,8 +146,7 @@ fn announcement(spec: &RunSpec) -> String {
         .session
         .ends_within_s
         .map_or_else(String::new, |limit_s| format!(" for at most {}", plan::minutes::minutes(limit_s)));
-    let kind =
-        if spec.is_quick { "a quick run, which shows large differences and does not rank" } else { "a full run" };
+    let kind = if spec.is_quick { "a quick run, which ranks what turns tell" } else { "a full run" };
     format!("bench-matrix: {kind}: {build}, then measures{limit}")
 }
 
@@ -254,6 +255,7 @@ fn bench(setups: &[&Setup], binaries: &Path, placement: &Placement) -> Result<Be
         loadgen: setup::loadgen(binaries),
         binaries: binaries.to_path_buf(),
         timing: placement.timing(setup.slice_s, setup.warmup_s, max_warmup_s),
+        turns: setups.iter().filter_map(|setup| Some((setup.server.clone(), BesideReference::of(setup)?))).collect(),
         interrupts: Interrupts::watch()?,
         checked: RefCell::default(),
     })
@@ -265,7 +267,7 @@ fn prepare<'a>(servers: &[Cells], setups: impl IntoIterator<Item = &'a Setup>, b
     servers.iter().zip(setups).try_for_each(|(cells, setup)| cells.prepare(setup, &site))
 }
 
-/// A run whose figures count is not begun beside something else; a quick one, which does not rank, says so and is.
+/// A run whose figures count is not begun beside something else; a quick one says so and is.
 fn refuse_busy(session: &SessionSpec, setup: &Setup) -> Result<()> {
     match setup {
         _ if session.is_forced || setup.profile != RELEASE => Ok(()),

@@ -62,6 +62,7 @@ pub(crate) fn setup() -> Setup {
         slice_s: 1.5,
         warmup_s: 0.5,
         max_warmup_s: None,
+        turns: None,
         retries_max: 2,
         retry_budget_s: None,
         time_budget_s: None,
@@ -123,6 +124,8 @@ pub(crate) fn measured(cpu_us: f64) -> Measured {
         bytes_per_key: None,
         hit_ratio: None,
         steps: Vec::new(),
+        turns: None,
+        head_bytes: None,
         note: String::new(),
     }
 }

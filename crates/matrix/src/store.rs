@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use report::{RawVisit, VISITS_PAGE};
 use results::{
     Report, SCHEMA,
     record::{Manifest, Visit},
@@ -15,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     commands::compare::{self, Changes},
+    judge::raw,
     run::syscalls::Count,
     tidy, usage,
 };
@@ -124,18 +126,38 @@ impl Store {
 
     /// Writes what is derived from the visits, and returns the path of the report.
     pub(crate) fn write_summary(&self, manifest: &Manifest, visits: &[Vec<Visit>], report: &Report) -> Result<PathBuf> {
-        write(&self.directory.join(SUMMARY), &serde_json::to_string_pretty(report)?)?;
-        write(&self.directory.join(CSV), &report::csv(report))?;
-        write(&self.directory.join(TIDY), &tidy::rows(manifest, visits))?;
-        write(&self.directory.join(MARKDOWN), &report::markdown(report))?;
-        let path = self.directory.join(REPORT);
-        write(&path, &report::render(report))?;
-        Ok(path)
+        for (name, text) in derived(manifest, visits, report)? {
+            write(&self.directory.join(name), &text)?;
+        }
+        Ok(self.directory.join(REPORT))
     }
 
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// The files that are derived from the visits, by name: the same visits make the same bytes.
+fn derived(manifest: &Manifest, visits: &[Vec<Visit>], report: &Report) -> Result<[(&'static str, String); 6]> {
+    // Those of a cell under a workload one behind the other.
+    let mut sorted: Vec<&Visit> = visits.iter().flatten().collect();
+    sorted.sort_by_key(|visit| (&visit.matrix, &visit.cell, &visit.workload, visit.block, visit.attempt));
+    let raw = sorted.into_iter().map(raw_visit).collect::<Result<Vec<RawVisit>>>()?;
+    Ok([
+        (SUMMARY, serde_json::to_string_pretty(report)?),
+        (CSV, report::csv(report)),
+        (TIDY, tidy::rows(manifest, visits)),
+        (MARKDOWN, report::markdown(report)),
+        (VISITS_PAGE, report::visits_page(&raw)),
+        (REPORT, report::render(report)),
+    ])
+}
+
+fn raw_visit(visit: &Visit) -> Result<RawVisit> {
+    let line = raw::line(visit)?;
+    let Visit { cell, workload, block, attempt, .. } = visit;
+    let title = format!("{cell} {workload}, block {block}, attempt {attempt}");
+    Ok(RawVisit { sha256: raw::digest(line.as_bytes()), title, line })
 }
 
 /// Writes a comparison with a baseline, beside the run.
@@ -219,7 +241,7 @@ pub fn check(directory: &Path) -> Result<Report> {
     if !setups.eq(manifest.matrices.iter().map(|planned| &planned.setup)) || attempts != visits.len() {
         bail!("{}: does not belong to its manifest and visits", path.display());
     }
-    for name in [CSV, TIDY, MARKDOWN, REPORT] {
+    for name in [CSV, TIDY, MARKDOWN, VISITS_PAGE, REPORT] {
         let path = directory.join(name);
         let length = fs::metadata(&path).with_context(|| format!("{}", path.display()))?.len();
         if length == 0 {
@@ -229,13 +251,17 @@ pub fn check(directory: &Path) -> Result<Report> {
     Ok(report)
 }
 
+mod check;
+
+pub(crate) use self::check::differences;
+
 #[cfg(test)]
 mod tests {
     use results::record::Planned;
 
     use crate::{plan::order, samples, store::*};
 
-    fn manifest() -> Manifest {
+    pub(super) fn manifest() -> Manifest {
         let setup = samples::setup();
         let matrices = vec![Planned { plan: order::shuffled(&setup), setup }];
         Manifest { schema: SCHEMA.to_owned(), matrices }

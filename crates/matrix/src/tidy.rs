@@ -72,6 +72,13 @@ fn metrics(visit: &Visit) -> Vec<(String, f64)> {
         put("server_switches_involuntary", Some(server.context_switches_involuntary as f64));
         put("server_instructions", server.instructions);
     }
+    if let Some(turns) = &measured.turns {
+        put("turns_cpu_ratio", Some(turns.cpu_log.exp()));
+        put("turns_p99_ratio", Some(turns.p99_log.exp()));
+        put("turns_pairs", Some(f64::from(turns.pairs)));
+        put("turns_rejected", Some(f64::from(turns.rejected)));
+    }
+    put("head_bytes", measured.head_bytes);
     put("lag_p99_us", measured.lag_p99_us);
     put("warmup_s", measured.warmup_s);
     if let Some(process) = &measured.process {

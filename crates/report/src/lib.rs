@@ -23,8 +23,14 @@ pub(crate) mod sample;
 
 pub use self::{
     format::{rate, significant},
-    page::render,
-    picture::standalone::picture,
+    page::{
+        render,
+        visits::{RawVisit, VISITS_PAGE, visits_page},
+    },
+    picture::{
+        roc::{RocCurve, roc},
+        standalone::picture,
+    },
     text::{
         csv::csv,
         markdown::markdown,

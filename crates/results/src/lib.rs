@@ -23,12 +23,12 @@ pub use self::{
     difference::{BLOCKS_MIN, Difference, Unseen},
     setup::{
         Arrivals, Cell, Connection, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup,
-        Workload,
+        TurnPlan, Workload,
     },
     summary::{
         BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Interval, LatencyFigures,
         Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, SecondaryFigures, Summary, Topic, Unranked,
-        WindowPoint,
+        VisitSource, WindowPoint,
     },
 };
 

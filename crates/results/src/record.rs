@@ -126,8 +126,26 @@ pub struct Measured {
     /// Steps of a load sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
+    /// Turns beside the reference; absent where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<TurnFigures>,
+    /// Bytes of a reply beside its body, where they can be told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_bytes: Option<f64>,
     /// Remark of the generator, or empty.
     pub note: String,
+}
+
+/// Cost beside a fresh process of the reference: both lived at once and were loaded in turns of milliseconds.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
+pub struct TurnFigures {
+    /// Centre of the logarithms of this cell's CPU time per request over the reference's, pair by pair.
+    pub cpu_log: f64,
+    /// The same of the 99th percentile of latency.
+    pub p99_log: f64,
+    /// Pairs of turns that counted, and those that others disturbed.
+    pub pairs: u32,
+    pub rejected: u32,
 }
 
 /// Server CPU per request and its split, all threads of the process.

@@ -20,7 +20,7 @@ pub struct Setup {
     pub profile: String,
     /// The command that started this run, to run it again.
     pub command: String,
-    /// A quick run says how things stand; it does not rank.
+    /// A quick run says how things stand; it ranks only what turns tell.
     pub quick: bool,
     pub seed: u64,
     pub blocks: u32,
@@ -38,6 +38,9 @@ pub struct Setup {
     /// A repeat must leave all visits of the matrix expected to take at most this long; `None` is no limit.
     #[serde(default)]
     pub retry_budget_s: Option<f64>,
+    /// Turns beside the reference that each visit of a closed loop takes, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<TurnPlan>,
     /// [`Cell::id`] of the cell that every ratio is taken against.
     pub reference: String,
     pub cells: Vec<Cell>,
@@ -82,6 +85,15 @@ impl Setup {
             Some(most_s) => format!("{} to {most_s}\u{a0}s", self.warmup_s),
         }
     }
+}
+
+/// Turns of a visit.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
+pub struct TurnPlan {
+    /// Length of a turn.
+    pub turn_s: f64,
+    /// Turns of each server, in pairs.
+    pub pairs: u32,
 }
 
 /// The profile whose figures count.

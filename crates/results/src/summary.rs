@@ -43,11 +43,12 @@ impl Summary {
         }
     }
 
-    /// Returns why the run cannot rank, if it cannot: then no output claims a difference, in words or in colours.
+    /// Returns why the run cannot rank, if it cannot: then no output claims a difference, in words or in colours. A quick run
+    /// ranks what its turns can tell.
     pub fn why_unranked(&self) -> Option<Unranked> {
         let setup = &self.setup;
         match setup {
-            _ if setup.quick => Some(Unranked::Quick),
+            _ if setup.quick && setup.turns.is_none() => Some(Unranked::Quick),
             _ if setup.pinning.shared => Some(Unranked::SharedCore),
             _ if setup.profile != RELEASE => Some(Unranked::Profile),
             _ if setup.blocks < BLOCKS_MIN => Some(Unranked::FewBlocks),
@@ -201,6 +202,9 @@ pub struct SecondaryFigures {
     /// Instructions of the server per request, where the processor counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions_per_request: Option<f64>,
+    /// Bytes of a reply beside its body, where they can be told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_bytes: Option<f64>,
     /// Seconds per second that a thread of the server could have run and did not.
     pub run_queue_wait: Option<f64>,
     /// Counters of the server's process while it was loaded, the warm-up included.
@@ -235,13 +239,25 @@ pub struct WindowPoint {
     pub lag_us: f64,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct BlockFigures {
     /// From 0.
     pub block: u32,
     pub cpu_us: Option<f64>,
     pub throughput_rps: f64,
     pub valid: bool,
+    /// The line of `visits.jsonl` that they come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<VisitSource>,
+}
+
+/// A line of `visits.jsonl`.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, JsonSchema)]
+pub struct VisitSource {
+    pub slot: u32,
+    pub attempt: u32,
+    /// SHA-256 of the line without its end, in hexadecimal digits.
+    pub sha256: String,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]

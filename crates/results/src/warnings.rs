@@ -16,7 +16,11 @@ pub fn of(summary: &Summary) -> Vec<String> {
     let progress = &summary.progress;
     let mut warnings = Vec::new();
     if setup.quick {
-        warnings.push("quick: short visits in few blocks; no ranking".to_owned());
+        let meaning = match setup.turns {
+            Some(_) => "only what turns side by side tell is ranked",
+            None => "no ranking",
+        };
+        warnings.push(format!("quick: short visits in few blocks; {meaning}"));
     }
     if setup.profile != RELEASE {
         warnings.push(format!("built with the profile `{}`: the figures are not those of a release", setup.profile));

@@ -75,7 +75,10 @@ fn runs_are_kept_compared_merged_and_drawn_again() {
     let before = (fs::read(&summary).unwrap(), fs::read(&report).unwrap());
     fs::remove_file(&summary).unwrap();
     fs::write(&report, "").unwrap();
+    directory.run(&["report", "both", "--check"]).expect(1);
     directory.run(&["report", "both"]).expect(0);
+    let checked = directory.run(&["report", "both", "--check"]).expect(0);
+    assert!(checked.stdout.contains("every figure and every sentence is what"), "{}", checked.stdout);
     assert!((fs::read(&summary).unwrap(), fs::read(&report).unwrap()) == before, "the same visits, the same files");
     let compared = directory.run(&["compare", &baseline.name, "second"]).expect(0);
     assert!(compared.stdout.starts_with("before: ") && compared.stdout.contains("http-server/epoll"), "{compared:?}");

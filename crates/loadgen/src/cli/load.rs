@@ -127,6 +127,7 @@ impl LoadArgs {
             is_fast_open: false,
             is_linger_zero: false,
             request_log: self.output.request_log_size(),
+            turns: None,
             seed: self.seed,
         }
     }

@@ -22,6 +22,7 @@ mod socket_load;
 mod socket_run;
 mod tcp;
 mod tls;
+mod turns;
 mod usage_error;
 mod values;
 mod verify;

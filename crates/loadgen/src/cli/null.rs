@@ -5,12 +5,12 @@ use std::{os::unix::net::UnixStream, path::PathBuf, str::FromStr};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use loadgen::null::{
-    FileReply, FileResponder, HttpReply, HttpResponder, NullQueue, NullServer, RespReplies, RespResponder,
+    Burn, FileReply, FileResponder, HttpReply, HttpResponder, NullQueue, NullServer, RespReplies, RespResponder,
 };
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::{affinity::Cpus, listen::Address, mqueue::QueueName};
 
-use super::{ExitOutcome, Failure, print};
+use super::{ExitOutcome, Failure, eprint_line, print};
 
 const DEFAULT_BODY_BYTES: usize = 128;
 const DEFAULT_VALUE_BYTES: usize = 12;
@@ -22,6 +22,9 @@ const EXAMPLE: &str = "Examples:
 
   taskset -c 0 loadgen null --protocol resp --value-size 12 --listen 127.0.0.1:7000 &
   loadgen kv --pin 1 -c 50 -P 100 -d 5s --constant-values --value-size 12 127.0.0.1:7000
+
+  taskset -c 0 loadgen null --protocol http --burn 3us --listen 127.0.0.1:8080 &
+  loadgen http --pin 1 -c 64 -d 5s --server-pid $! http://127.0.0.1:8080/
 
   taskset -c 0 loadgen null --protocol mq --root /srv/files --fifo-dir /run/mq --listen mq:/floor &
   loadgen mq --pin 1 -n 20 --clients 20 --sink splice --fifo-dir /run/mq /floor movie.bin";
@@ -50,6 +53,34 @@ pub(super) struct NullArgs {
     /// Run on these CPUs
     #[arg(long, value_name = "CPUS")]
     pin: Option<Cpus>,
+    /// Spend this much CPU time on each request, or on one of N: 50ns, 200us/1000; repeatable. What it comes to is measured at
+    /// the start, and said on standard error
+    #[arg(long, value_name = "TIME[/N]")]
+    burn: Vec<BurnArg>,
+}
+
+/// CPU time, and the number of requests of which one takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct BurnArg {
+    cpu_ns: u64,
+    every: u64,
+}
+
+impl FromStr for BurnArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const MAX_NS: f64 = 1e9;
+        let problem = || "expected a time, 1s at most, such as 50ns, 3.5us or 200us/1000".to_owned();
+        let (time, every) = text.split_once('/').unwrap_or((text, "1"));
+        let every = every.parse().ok().filter(|every| *every > 0).ok_or_else(problem)?;
+        let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+        let parsed = units.iter().find_map(|(unit, ns)| Some(time.strip_suffix(unit)?.parse::<f64>().ok()? * ns));
+        let cpu_ns = parsed.filter(|ns| (0.0..=MAX_NS).contains(ns)).ok_or_else(problem)?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a second, not negative")]
+        let cpu_ns = cpu_ns.round() as u64;
+        Ok(Self { cpu_ns, every })
+    }
 }
 
 /// Protocol of a null server.
@@ -132,6 +163,9 @@ fn find_misplaced_option(args: &NullArgs) -> Option<&'static str> {
     if matches!(args.protocol, NullProtocol::Resp | NullProtocol::Mq) && args.body_size.is_some() {
         return Some("--body-size belongs to --protocol http or file");
     }
+    if is_queue && !args.burn.is_empty() {
+        return Some("--burn belongs to the protocols over sockets");
+    }
     None
 }
 
@@ -145,6 +179,12 @@ fn serve_queue(args: &NullArgs, name: &QueueName, stop: &UnixStream) -> Result<E
 
 fn serve_sockets(args: &NullArgs, address: &Address, stop: &UnixStream) -> Result<ExitOutcome, Failure> {
     let server = NullServer::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+    let burns: Vec<Burn> = args.burn.iter().map(|burn| Burn::calibrated(burn.cpu_ns, burn.every)).collect();
+    if !burns.is_empty() {
+        let each: f64 = burns.iter().map(Burn::measure).sum();
+        eprint_line(&format!("burns {each:.1} ns of CPU time for each request"));
+    }
+    let server = server.with_burns(burns);
     print(format!("listening on {}\n", server.address()))?;
     let served = match args.protocol {
         NullProtocol::Http => {
@@ -161,4 +201,21 @@ fn serve_sockets(args: &NullArgs, address: &Address, stop: &UnixStream) -> Resul
     };
     served.context("the event loop failed")?;
     Ok(ExitOutcome::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burn_is_a_time_and_perhaps_one_of_so_many() {
+        let burn = |cpu_ns, every| Ok(BurnArg { cpu_ns, every });
+        assert_eq!("50ns".parse(), burn(50, 1));
+        assert_eq!("3.5us".parse(), burn(3_500, 1));
+        assert_eq!("200µs/1000".parse(), burn(200_000, 1_000));
+        assert_eq!("1s".parse(), burn(1_000_000_000, 1));
+        for text in ["", "50", "x", "-1ns", "nanns", "2s", "5ns/0", "5ns/", "5ns/x"] {
+            assert!(text.parse::<BurnArg>().is_err(), "{text:?}");
+        }
+    }
 }

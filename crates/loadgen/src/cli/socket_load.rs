@@ -48,6 +48,11 @@ pub(super) struct SocketLoadArgs {
     /// Open loop: poll the clock instead of sleeping for the last 50 µs before a request falls due
     #[arg(long, requires = "open_loop")]
     spin: bool,
+    /// Run in turns, for a program that compares two servers: a line `go` on standard input begins one, `hold` ends it and is
+    /// answered, when the last reply has come, with a line of JSON on standard output (ok, failed, p50_us, p99_us); the end of
+    /// standard input is that of the run, and --duration its limit
+    #[arg(long, conflicts_with_all = ["open_loop", "requests", "warmup", "timeline"])]
+    pub(super) turns: bool,
     /// Kernel interface of the threads
     #[arg(long, value_enum, value_name = "NAME", default_value_t)]
     engine: EngineKind,
@@ -73,7 +78,9 @@ impl SelfCheck {
         match self {
             Self::On => true,
             Self::Off => false,
-            Self::Auto => matches!(load.limit, Limit::Duration(duration) if duration >= SELF_CHECK_FROM),
+            Self::Auto => {
+                load.turns.is_none() && matches!(load.limit, Limit::Duration(duration) if duration >= SELF_CHECK_FROM)
+            }
         }
     }
 }
@@ -142,6 +149,7 @@ impl SocketLoadArgs {
             ("spin", json!(load.spin)),
             ("threads", json!(load.threads)),
             ("tls", json!(load.tls.is_some())),
+            ("turns", json!(load.turns.is_some().then_some(true))),
             ("tls_resume", json!(load.tls.as_ref().map(Tls::is_resuming))),
         ]));
         config

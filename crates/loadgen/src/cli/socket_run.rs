@@ -18,7 +18,10 @@ use loadgen::{
 use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::{ExitOutcome, Failure, ceiling::Ceiling, progress::Progress, series::Series, socket_load::SocketLoadArgs};
+use super::{
+    ExitOutcome, Failure, ceiling::Ceiling, progress::Progress, series::Series, socket_load::SocketLoadArgs,
+    turns::in_turns,
+};
 
 /// A run that nothing stands in the way of.
 pub(super) struct SocketRun<'a> {
@@ -57,6 +60,7 @@ impl<'a> SocketRun<'a> {
         describe: impl FnOnce(&Load) -> RunDescription,
     ) -> Result<Self, Failure> {
         args.check()?;
+        let load = if args.turns { in_turns(load)? } else { load };
         let server = args.common.server()?;
         args.tcp.check(&endpoint)?;
         let source = load.sources.first().copied();

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::turns::TurnReport;
 use crate::{clock::Nanos, protocol::RequestOutcome};
 
 /// Number of buckets for each doubling of the latency: they are at most 6 % wide.
@@ -149,6 +150,12 @@ impl LiveReading {
             buckets: pairs.map(|(now, then)| now.saturating_sub(*then)).collect(),
             failed: self.failed.saturating_sub(earlier.failed),
         }
+    }
+
+    /// Returns what a turn's report says.
+    pub(super) fn turn(&self) -> TurnReport {
+        let quantile = |share| self.interpolated_us(share).unwrap_or(0.0);
+        TurnReport { ok: self.answered(), failed: self.failed, p50_us: quantile(0.5), p99_us: quantile(0.99) }
     }
 
     /// Returns a quantile of the latency in microseconds, up to 7 % too high; `None` if nothing was answered.

@@ -11,6 +11,7 @@ use super::{
     steady,
     timetable::Timetable,
     tls::Tls,
+    turns::Turns,
 };
 use crate::clock::{self, Nanos};
 
@@ -56,6 +57,8 @@ pub struct Load {
     pub is_linger_zero: bool,
     /// Size of the sample in the log of requests, if one is kept.
     pub request_log: Option<usize>,
+    /// Closed loop only: the load runs in turns, [`Self::limit`] being the longest time for all of them.
+    pub turns: Option<Arc<Turns>>,
     pub seed: u64,
 }
 

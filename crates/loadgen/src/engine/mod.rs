@@ -25,6 +25,7 @@ mod tally;
 mod timeline;
 mod timetable;
 mod tls;
+mod turns;
 mod window;
 mod worker;
 
@@ -59,6 +60,7 @@ pub use self::{
     timeline::{Interval, Timeline},
     timetable::{Phase, RateProfile, Shape, Timetable},
     tls::{Agreed, Tls, TlsError, TlsOptions, Trust, tls_advice},
+    turns::{TurnOrder, TurnReport, Turns},
 };
 use self::{
     steady::Steadiness,
@@ -182,8 +184,15 @@ impl Coordinator<'_> {
         }
         match (self.load.limit, self.load.pacing) {
             (Limit::Duration(duration), Pacing::Closed) => {
-                self.wait_until(start.saturating_add(clock::nanos(duration)), observe);
+                let end = start.saturating_add(clock::nanos(duration));
+                match &self.load.turns {
+                    Some(turns) => self.take_turns(turns, end, observe),
+                    None => self.wait_until(end, observe),
+                }
                 self.window.close(clock::now());
+                if let Some(turns) = &self.load.turns {
+                    turns.end();
+                }
             }
             (Limit::Duration(duration), Pacing::Open { .. }) => {
                 self.window.close(start.saturating_add(clock::nanos(duration)));
@@ -232,6 +241,38 @@ impl Coordinator<'_> {
                     timeline.end_warm_up_early(most - passed);
                 }
                 return Some(may_end);
+            }
+        }
+    }
+
+    /// Carries out the orders, until `deadline`, the end of every thread, or an interrupt.
+    fn take_turns(&mut self, turns: &Turns, deadline: Nanos, observe: &mut impl FnMut(&LiveStats)) {
+        let mut before = self.live.read();
+        let mut is_closing = false;
+        loop {
+            if is_closing && turns.wait_for_rest(self.running, Duration::from_nanos(OBSERVE_INTERVAL)) {
+                let reading = self.live.read();
+                turns.report(reading.since(&before).turn());
+                (before, is_closing) = (reading, false);
+            }
+            let pause = if is_closing { Duration::ZERO } else { Duration::from_nanos(OBSERVE_INTERVAL) };
+            match turns.next_order(pause) {
+                Ok(TurnOrder::Go) => turns.open(),
+                Ok(TurnOrder::Hold) => {
+                    turns.close();
+                    is_closing = true;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) if is_closing => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.running -= self.done.try_iter().count();
+            if self.interrupt.load(Ordering::Relaxed) {
+                self.window.stop(clock::now());
+            }
+            observe(self.live);
+            if self.running == 0 || self.window.is_stopped() || clock::now() >= deadline {
+                return;
             }
         }
     }

@@ -57,7 +57,7 @@ enum Stage {
 impl Responder for FileResponder {
     type Replies = FileReply;
 
-    fn on_input(&mut self, input: &[u8], replies: &FileReply) -> Result<(), Unparsable> {
+    fn on_input(&mut self, input: &[u8], replies: &FileReply) -> Result<u64, Unparsable> {
         if let (Stage::Silent, Some(&first)) = (&self.0, input.first()) {
             self.0 = if first <= FRAMED_FIRST_MAX {
                 Stage::Framed { scan: FramedScan::default(), pending: PendingReplies::default() }
@@ -65,12 +65,19 @@ impl Responder for FileResponder {
                 Stage::Original { missing: file::ORIGINAL_ID_BYTES, sent: 0 }
             };
         }
-        match &mut self.0 {
-            Stage::Silent => {}
-            Stage::Original { missing, .. } => *missing = missing.saturating_sub(input.len()),
-            Stage::Framed { scan, pending } => pending.add(scan.count(input)?, &replies.framed),
-        }
-        Ok(())
+        Ok(match &mut self.0 {
+            Stage::Silent => 0,
+            Stage::Original { missing, .. } => {
+                let was_whole = *missing == 0;
+                *missing = missing.saturating_sub(input.len());
+                u64::from(!was_whole && *missing == 0)
+            }
+            Stage::Framed { scan, pending } => {
+                let requests = scan.count(input)?;
+                pending.add(requests, &replies.framed);
+                requests as u64
+            }
+        })
     }
 
     fn front<'a>(&'a mut self, replies: &'a FileReply) -> &'a [u8] {

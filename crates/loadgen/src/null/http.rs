@@ -35,9 +35,10 @@ pub struct HttpResponder {
 impl Responder for HttpResponder {
     type Replies = HttpReply;
 
-    fn on_input(&mut self, input: &[u8], HttpReply(reply): &HttpReply) -> Result<(), Unparsable> {
-        self.pending.add(self.scan.count(input), reply);
-        Ok(())
+    fn on_input(&mut self, input: &[u8], HttpReply(reply): &HttpReply) -> Result<u64, Unparsable> {
+        let requests = self.scan.count(input);
+        self.pending.add(requests, reply);
+        Ok(requests as u64)
     }
 
     fn front<'a>(&'a mut self, HttpReply(reply): &'a HttpReply) -> &'a [u8] {

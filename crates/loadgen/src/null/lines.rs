@@ -29,9 +29,10 @@ pub struct LineResponder(PendingReplies);
 impl Responder for LineResponder {
     type Replies = LineReply;
 
-    fn on_input(&mut self, input: &[u8], replies: &LineReply) -> Result<(), Unparsable> {
-        self.0.add(memchr_iter(replies.end, input).count(), &replies.reply);
-        Ok(())
+    fn on_input(&mut self, input: &[u8], replies: &LineReply) -> Result<u64, Unparsable> {
+        let requests = memchr_iter(replies.end, input).count();
+        self.0.add(requests, &replies.reply);
+        Ok(requests as u64)
     }
 
     fn front<'a>(&'a mut self, replies: &'a LineReply) -> &'a [u8] {

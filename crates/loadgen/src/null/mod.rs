@@ -3,6 +3,7 @@
 //! One thread, edge-triggered epoll, and replies that depend on nothing but the kind of the request. All that arrives
 //! at once is answered with one `send`. A message queue has another reference: [`NullQueue`].
 
+mod burn;
 mod burst;
 mod file;
 mod http;
@@ -21,6 +22,7 @@ use rustix::{
 use sys::listen::{Address, Listener, Sharing};
 
 pub use self::{
+    burn::Burn,
     file::{FileReply, FileResponder},
     http::{HttpReply, HttpResponder},
     lines::{LineReply, LineResponder},
@@ -38,13 +40,20 @@ const STOP: u64 = u64::MAX - 1;
 #[derive(Debug)]
 pub struct NullServer {
     listener: Listener,
+    burns: Vec<Burn>,
 }
 
 impl NullServer {
     /// Binds and listens. The socket is made as our servers make theirs, so that the two can be compared.
     pub fn bind(address: &Address) -> std::io::Result<Self> {
         let listener = Listener::bind(address, Sharing::Alone)?;
-        Ok(Self { listener })
+        Ok(Self { listener, burns: Vec::new() })
+    }
+
+    /// Adds work to the requests.
+    #[must_use]
+    pub fn with_burns(self, burns: Vec<Burn>) -> Self {
+        Self { burns, ..self }
     }
 
     /// Returns the address, with the port that was found if it was 0.
@@ -64,6 +73,7 @@ impl NullServer {
             replies,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             is_accept_paused: false,
+            burns: self.burns.clone(),
         };
         let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
@@ -95,8 +105,8 @@ pub trait Responder: Default {
     /// Bytes of the replies, the same for all connections.
     type Replies;
 
-    /// Reads requests, and notes which replies are due.
-    fn on_input(&mut self, input: &[u8], replies: &Self::Replies) -> Result<(), Unparsable>;
+    /// Reads requests, and notes which replies are due. Returns the number of requests that have become whole.
+    fn on_input(&mut self, input: &[u8], replies: &Self::Replies) -> Result<u64, Unparsable>;
 
     /// Returns the next stretch of the output, empty if all has been sent.
     fn front<'a>(&'a mut self, replies: &'a Self::Replies) -> &'a [u8];
@@ -118,6 +128,7 @@ struct EventLoop<D: Responder> {
     buffer: Box<[u8]>,
     /// No descriptor was left; accepting goes on when one has come free.
     is_accept_paused: bool,
+    burns: Vec<Burn>,
 }
 
 struct Peer<D> {
@@ -160,7 +171,7 @@ impl<D: Responder> EventLoop<D> {
 
     fn on_event(&mut self, slot: usize, flags: EventFlags) {
         let Some(peer) = self.peers.get_mut(slot).and_then(Option::as_mut) else { return };
-        if peer.serve(slot, flags, &self.epoll, &self.replies, &mut self.buffer).is_err() {
+        if peer.serve(slot, flags, &self.epoll, &self.replies, &mut self.buffer, &mut self.burns).is_err() {
             self.peers[slot] = None;
             self.free.push(slot);
         }
@@ -190,6 +201,7 @@ impl<D: Responder> Peer<D> {
         epoll: &OwnedFd,
         replies: &D::Replies,
         buffer: &mut [u8],
+        burns: &mut [Burn],
     ) -> Result<(), Closed> {
         let has_end = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         loop {
@@ -208,7 +220,8 @@ impl<D: Responder> Peer<D> {
             if self.is_lingering {
                 continue;
             }
-            self.responder.on_input(&buffer[..length], replies)?;
+            let requests = self.responder.on_input(&buffer[..length], replies)?;
+            burns.iter_mut().for_each(|burn| burn.spend(requests));
             if length < buffer.len() && !has_end {
                 self.flush(slot, epoll, replies)?;
                 if !self.is_waiting_for_room {

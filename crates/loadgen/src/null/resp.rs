@@ -177,7 +177,8 @@ fn announced(input: &[u8], at: usize, mark: u8) -> Result<Option<(u64, usize)>, 
 }
 
 impl RespResponder {
-    fn read(&mut self, mut input: &[u8], replies: &RespReplies) -> Result<(), Unparsable> {
+    fn read(&mut self, mut input: &[u8], replies: &RespReplies) -> Result<u64, Unparsable> {
+        let mut requests = 0;
         while !input.is_empty() {
             let known = self.shapes.iter().find(|shape| shape.fits(input)).map(|shape| (shape.kind, shape.length));
             let (kind, length) = match known {
@@ -187,18 +188,19 @@ impl RespResponder {
                     None if input.len() > HEAD_BYTES_MAX => return Err(Unparsable),
                     None => {
                         self.torn.extend_from_slice(input);
-                        return Ok(());
+                        return Ok(requests);
                     }
                 },
             };
             let Some(rest) = input.get(length..) else {
                 self.arriving = Some((kind, length - input.len()));
-                return Ok(());
+                return Ok(requests);
             };
             self.add_reply(kind, replies);
+            requests += 1;
             input = rest;
         }
-        Ok(())
+        Ok(requests)
     }
 
     #[cold]
@@ -236,21 +238,23 @@ impl RespResponder {
 impl Responder for RespResponder {
     type Replies = RespReplies;
 
-    fn on_input(&mut self, mut input: &[u8], replies: &RespReplies) -> Result<(), Unparsable> {
+    fn on_input(&mut self, mut input: &[u8], replies: &RespReplies) -> Result<u64, Unparsable> {
+        let mut arrived = 0;
         if let Some((kind, missing)) = self.arriving.take() {
             let Some(rest) = input.get(missing..) else {
                 self.arriving = Some((kind, missing - input.len()));
-                return Ok(());
+                return Ok(0);
             };
             self.add_reply(kind, replies);
+            arrived = 1;
             input = rest;
         }
         if self.torn.is_empty() {
-            return self.read(input, replies);
+            return Ok(arrived + self.read(input, replies)?);
         }
         let mut whole = std::mem::take(&mut self.torn);
         whole.extend_from_slice(input);
-        self.read(&whole, replies)
+        Ok(arrived + self.read(&whole, replies)?)
     }
 
     fn front<'a>(&'a mut self, replies: &'a RespReplies) -> &'a [u8] {

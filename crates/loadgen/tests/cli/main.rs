@@ -36,5 +36,6 @@ mod support;
 mod tcp_options;
 mod timeline;
 mod tls;
+mod turns;
 mod verify;
 mod warmup;

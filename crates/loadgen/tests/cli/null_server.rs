@@ -7,6 +7,33 @@ use std::{
 
 use super::support::{Run, documents::Documents, loadgen, null_server::NullServer};
 
+/// CPU time that the server used for each request of a run of 2,000, in microseconds.
+fn cpu_per_request_us(protocol: &str, options: &[&str]) -> f64 {
+    let null = NullServer::start(protocol, "127.0.0.1:0", options);
+    let (pid, resp) = (null.pid().as_raw_nonzero().to_string(), ["--constant-values", "--keys", "100"]);
+    let load = ["-c", "4", "-n", "2000", "--server-pid", &pid];
+    let run = match protocol {
+        "resp" => Run::kv(&null.address, &[&load[..], &resp].concat()),
+        _ => Run::http(&format!("http://{}/", null.address), &load),
+    };
+    run.assert_errors(&[]);
+    run.result.server.expect("it was observed").cpu_s * 1e6 / 2_000.0
+}
+
+#[test]
+fn a_burn_is_spent_on_every_request() {
+    for protocol in ["http", "resp"] {
+        // CPU time: that others use the machine does not matter, and a clock rate that changes does not halve it.
+        let (none, each) = (cpu_per_request_us(protocol, &[]), cpu_per_request_us(protocol, &["--burn", "300us"]));
+        assert!(each - none > 150.0, "{protocol}: {none} {each}");
+        let rare = cpu_per_request_us(protocol, &["--burn", "300us/10"]);
+        assert!(rare - none < (each - none) / 3.0, "{protocol}: {none} {rare} {each}");
+    }
+    let output =
+        loadgen(&["null", "--protocol", "mq", "--listen", "mq:/q", "--root", ".", "--fifo-dir", ".", "--burn", "1us"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
 #[test]
 fn every_request_is_answered_at_any_depth_and_size() {
     for (body, pipeline) in [("0", "1"), ("128", "16"), ("100000", "3"), ("1000000", "1")] {

@@ -2,8 +2,10 @@
 //! generator itself.
 
 pub(crate) mod baseline;
+pub(crate) mod calibrate;
 pub mod client_cost;
 pub(crate) mod compare;
+pub(crate) mod gate;
 pub(crate) mod merge;
 pub(crate) mod update_readme;
 
@@ -54,7 +56,15 @@ pub(crate) enum Command {
     Report {
         /// The run's directory
         run: PathBuf,
+        /// Write nothing: compute every figure and sentence anew from the visits, and fail where a file says something else
+        #[arg(long)]
+        check: bool,
     },
+    /// Find out, blind, how small a difference of two servers is seen on this machine, and in what time
+    Calibrate(calibrate::CalibrateArgs),
+    /// Keeper of the labels of `calibrate`
+    #[command(hide = true)]
+    KeepLabels(calibrate::KeepArgs),
     /// Write a run's picture and table of each server to docs/results/SERVER.md
     UpdateReadme {
         /// The run's directory [default: the newest in bench-results]
@@ -79,8 +89,11 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
             Ok(gate.of(&said(&before, &after)).unwrap_or(ExitCode::SUCCESS))
         }
         Command::Merge { runs, out, force } => merged(runs, out, *force),
+        Command::Calibrate(args) => calibrate::run(args),
+        Command::KeepLabels(args) => calibrate::keep(args),
         Command::UpdateReadme { run } => update_readme::run(run.as_deref()),
-        Command::Report { run } => {
+        Command::Report { run, check: true } => checked(run),
+        Command::Report { run, check: false } => {
             let (store, manifest, visits) = Store::open(run)?;
             let visits = manifest.by_matrix(visits);
             let report = analysis::with_counts(&manifest, &visits, &store::counts(run)?);
@@ -108,6 +121,21 @@ pub(crate) fn load(directory: &Path) -> Result<Report> {
     let (manifest, visits) = store::load(directory)?;
     let visits = manifest.by_matrix(visits);
     Ok(analysis::with_counts(&manifest, &visits, &store::counts(directory)?))
+}
+
+/// Compares the files of a run with what its visits say.
+fn checked(run: &Path) -> Result<ExitCode> {
+    let (manifest, visits) = store::load(run)?;
+    let visits = manifest.by_matrix(visits);
+    let report = analysis::with_counts(&manifest, &visits, &store::counts(run)?);
+    let found = store::differences(run, &manifest, &visits, &report)?;
+    found.iter().for_each(|words| println!("{words}"));
+    if found.is_empty() {
+        let count: usize = visits.iter().map(Vec::len).sum();
+        println!("every figure and every sentence is what the {count} visits say");
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(ExitCode::FAILURE)
 }
 
 fn merged(runs: &[PathBuf], out: &Path, is_forced: bool) -> Result<ExitCode> {

@@ -12,7 +12,7 @@ use results::{
 
 use crate::{
     judge::{
-        latency, load_sweep,
+        latency, load_sweep, raw,
         stats::{Bootstrap, FLOOR_UNKNOWN, median, noise_floor},
         windows,
     },
@@ -95,8 +95,9 @@ impl<'a> Analysis<'a> {
         let mut analysis = Self { setup, bootstrap: Bootstrap::new(setup.seed), attempts, floors: BTreeMap::new() };
         analysis.floors = (setup.workloads.iter())
             .map(|workload| {
-                let floor = |pick| noise_floor(analysis.control(&workload.name, pick).as_ref());
-                (workload.name.as_str(), (floor(cpu_us), floor(throughput_rps)))
+                let cost = noise_floor(analysis.cost_control(&workload.name).as_ref());
+                let throughput = noise_floor(analysis.control(&workload.name, throughput_rps).as_ref());
+                (workload.name.as_str(), (cost, throughput))
             })
             .collect();
         analysis
@@ -151,7 +152,7 @@ impl<'a> Analysis<'a> {
         let (cpu, throughput) = self.floor(&workload.name);
         Noise {
             workload: workload.name.clone(),
-            cpu_aa: self.control(&workload.name, cpu_us),
+            cpu_aa: self.cost_control(&workload.name),
             throughput_aa: self.control(&workload.name, throughput_rps),
             cpu_floor_percent: cpu * 100.0,
             throughput_floor_percent: throughput * 100.0,
@@ -203,7 +204,7 @@ impl<'a> Analysis<'a> {
             cpu_us: interval(cpu_us),
             user_us: server(|server| server.user_us),
             system_us: server(|server| server.system_us),
-            cpu_ratio: ratio(cpu_us, floor),
+            cpu_ratio: self.cost_ratio(&cell.id, &self.setup.reference, &workload.name, floor),
             counterpart_ratio: self.counterpart_ratio(cell, workload),
             throughput_rps: interval(throughput_rps)?,
             throughput_ratio: ratio(throughput_rps, throughput_floor),
@@ -231,6 +232,7 @@ impl<'a> Analysis<'a> {
                     cpu_us: cpu_us(measured),
                     throughput_rps: measured.throughput_rps,
                     valid: visit.valid,
+                    source: raw::source(visit),
                 })
                 .collect(),
             sweep: load_sweep::points(&visits, &self.bootstrap),
@@ -245,7 +247,7 @@ impl<'a> Analysis<'a> {
         let with_role = |role| self.setup.cells.iter().find(|cell| cell.role == role);
         let null = with_role(Role::Null).map(|null| self.by_block(&null.id, &workload.name, cpu_us));
         let aa = with_role(Role::Control).map(|control| {
-            let logs = self.logs(&control.id, &self.setup.reference, &workload.name, cpu_us);
+            let logs = self.cost_logs(&control.id, &self.setup.reference, &workload.name);
             logs.into_iter().map(|(block, log)| (block, log.exp())).collect()
         });
         Drift {
@@ -280,7 +282,7 @@ impl<'a> Analysis<'a> {
             let is_partner = |other: &&&Cell| other.server == cell.server && other.factors == equal;
             let Some(partner) = ours.iter().find(is_partner) else { continue };
             for workload in ranked(self.setup) {
-                let by_block = self.logs(&cell.id, &partner.id, &workload.name, cpu_us);
+                let by_block = self.cost_logs(&cell.id, &partner.id, &workload.name);
                 if !by_block.is_empty() && !workloads.contains(&workload.name) {
                     workloads.push(workload.name.clone());
                 }
@@ -342,9 +344,12 @@ impl<'a> Analysis<'a> {
         object: &str,
     ) -> Option<Comparison> {
         let (cpu_floor, throughput_floor) = self.floor(&workload.name);
-        let (pick, floor): (Pick, f64) = match metric {
-            Metric::ServerCpu => (cpu_us, cpu_floor),
-            Metric::Throughput => (throughput_rps, throughput_floor),
+        let (ratio, floor) = match metric {
+            Metric::ServerCpu => (self.cost_ratio(subject, object, &workload.name, cpu_floor)?, cpu_floor),
+            Metric::Throughput => {
+                let ratio = self.ratio(subject, object, &workload.name, throughput_rps, throughput_floor)?;
+                (ratio, throughput_floor)
+            }
         };
         Some(Comparison {
             topic,
@@ -352,7 +357,7 @@ impl<'a> Analysis<'a> {
             metric,
             subject: subject.to_owned(),
             object: object.to_owned(),
-            ratio: self.ratio(subject, object, &workload.name, pick, floor)?,
+            ratio,
             floor_percent: floor * 100.0,
         })
     }
@@ -383,6 +388,7 @@ fn secondary_figures(visits: &[(&Visit, &Measured)]) -> SecondaryFigures {
         peak_rss_bytes: middle(|it| it.process.map(|process| process.peak_rss_bytes as f64)).map(|it| it as u64),
         lag_p99_us: middle(|it| it.lag_p99_us),
         instructions_per_request: middle(|it| it.server.as_ref()?.instructions),
+        head_bytes: middle(|it| it.head_bytes),
         warmup_s: middle(|it| it.warmup_s),
         unsettled_visits: warm_up::unsettled(visits.iter().map(|(_, measured)| *measured)),
         windows: windows::of_visits(visits),
@@ -427,5 +433,6 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
+mod cost;
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ use crate::{
 pub struct Args {
     #[command(subcommand)]
     pub(super) command: Option<Command>,
-    /// A first look in five minutes: 3 blocks of 0.3 s slices, two workloads of each server; shows large differences and does not rank
+    /// A first look in five minutes: 3 blocks of 0.3 s slices, two workloads of each server; ranks what turns beside the reference tell
     #[arg(long)]
     pub(super) quick: bool,
     /// A run by name instead of servers, filter and workloads: `seeds` is what the originals of
@@ -50,7 +50,7 @@ pub struct Args {
     pub(super) out: Option<PathBuf>,
     /// Continue an interrupted run: its plan, minus the visits it has
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "quick", "preset", "servers", "filter", "vary", "fix", "list", "dry_run", "out", "blocks", "slice", "warmup", "max_warmup", "seed", "workload", "conns", "pipeline", "rate", "reference",
+        "quick", "preset", "servers", "filter", "vary", "fix", "list", "dry_run", "out", "blocks", "slice", "warmup", "max_warmup", "turns", "seed", "workload", "conns", "pipeline", "rate", "reference",
         "server_cpus", "client_cpus", "server_exec", "server_host", "syscalls", "hist", "against", "profile",
     ])]
     pub(super) resume: Option<PathBuf>,
@@ -67,6 +67,10 @@ pub struct Args {
     /// quick: --warmup]
     #[arg(long, value_name = "DURATION", value_parser = seconds, conflicts_with = "server_exec")]
     pub(super) max_warmup: Option<f64>,
+    /// Pairs of turns in which each visit of a closed loop stands beside a fresh reference, at 40 ms a turn; 0: ratios are those
+    /// of visits one after the other [default: 10, quick: 5, another profile than `release`: 0]
+    #[arg(long, value_name = "N", value_parser = |text: &str| whole(text, 0..=10_000_u32, "10"))]
+    pub(super) turns: Option<u32>,
     /// Choose blocks and slices so that the run fits, and begin no block that would not: `30m`
     #[arg(long, value_name = "DURATION", value_parser = budget_seconds)]
     pub(super) time_budget: Option<f64>,
@@ -121,11 +125,34 @@ pub struct Args {
     /// Compare the finished run with an earlier one
     #[arg(long, value_name = "NAME|DIR")]
     pub(super) baseline: Option<String>,
+    /// Compare two builds of one server, or a stranger's program with it, side by side until it is known which costs less:
+    /// `base=PATH` and `change=PATH`; with --servers NAME
+    #[arg(long, value_name = "NAME=PATH", value_parser = program, conflicts_with_all = [
+        "preset", "filter", "vary", "list", "dry_run", "resume", "blocks", "slice", "warmup", "max_warmup", "turns", "server_exec", "syscalls", "hist",
+        "save_baseline", "baseline",
+    ])]
+    pub(super) program: Vec<Program>,
     #[command(flatten)]
     pub(super) gate: GateArgs,
     /// Run although another bench-matrix runs or the machine is busy, or resume although the sources changed
     #[arg(long)]
     pub(super) force: bool,
+}
+
+/// A program by name.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+}
+
+fn program(text: &str) -> Result<Program, String> {
+    match text.split_once('=') {
+        Some((name @ ("base" | "change"), path)) if !path.is_empty() => {
+            Ok(Program { name: name.to_owned(), path: PathBuf::from(path) })
+        }
+        _ => Err("expected base=PATH or change=PATH".to_owned()),
+    }
 }
 
 /// The words of `--server-exec`, at least one.
@@ -139,7 +166,7 @@ fn prefix(text: &str) -> Result<Prefix, String> {
 }
 
 /// `500ms`, `1.5s`, `2m`.
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     duration(text, 3_600.0, "60m")
 }
 

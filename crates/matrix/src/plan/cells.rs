@@ -57,6 +57,12 @@ impl Cells {
         Ok(Self { subject, backends, executable, cpus: cpus.clone(), growth })
     }
 
+    /// Asks another build of a server, or another program that takes its place.
+    pub(crate) fn ask_program(subject: &'static Subject, program: &Path, cpus: &CpuList) -> Result<Self> {
+        let backends = Backends::ask(program, subject.decided())?;
+        Ok(Self { subject, backends, executable: program.to_path_buf(), cpus: cpus.clone(), growth: None })
+    }
+
     /// The CPUs of a cell: the run's, or as many as it has threads.
     pub(crate) fn cpus_of(&self, factors: &BTreeMap<String, String>) -> CpuList {
         let threads = factors.get(THREADS).and_then(|threads| threads.parse::<usize>().ok());

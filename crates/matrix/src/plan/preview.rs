@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use results::{Role, Setup, Workload};
+use results::{Cell, Role, Setup, TurnPlan, Workload};
 
 use crate::plan::{minutes::minutes, order, subjects::Subject, warm_up};
 
@@ -36,9 +36,21 @@ fn block_with(subject: &Subject, setup: &Setup, slice_s: f64, warm_up_s: impl Fn
         let blocks = if subject.preload_only_checks() { f64::from(setup.blocks) } else { 1.0 };
         let load_s = subject.load_s(workload, slice_s, warm_up_s(workload));
         visits += 1;
-        seconds += load_s + VISIT_OVERHEAD_S + preload_s / blocks;
+        seconds += load_s + VISIT_OVERHEAD_S + preload_s / blocks + turns_s(subject, setup, cell, workload);
     }
     (visits, seconds)
+}
+
+/// Seconds of a visit's turns beside the reference, which is started and warmed up for them.
+fn turns_s(subject: &Subject, setup: &Setup, cell: &Cell, workload: &Workload) -> f64 {
+    const WARM_UP_TURNS: f64 = 2.0;
+    match setup.turns {
+        Some(TurnPlan { turn_s, pairs }) if cell.id != setup.reference && subject.takes_turns(workload) => {
+            let preload_s = if subject.preload_only_checks() { 0.0 } else { subject.preload_s(workload) };
+            2.0 * turn_s * (f64::from(pairs) + WARM_UP_TURNS) + VISIT_OVERHEAD_S + preload_s
+        }
+        _ => 0.0,
+    }
 }
 
 /// Text of `--list`.

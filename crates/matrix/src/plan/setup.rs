@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use results::{Arrivals, Cell, Git, Host, NotRun, Pinning, Setup, Workload};
+use results::{Arrivals, Cell, Git, Host, NotRun, Pinning, Setup, TurnPlan, Workload};
 
 use crate::{
     plan::{
@@ -211,6 +211,7 @@ fn setup(
         slice_s: pace.slice_s,
         warmup_s: spec.warmup_s,
         max_warmup_s: warm_up::of_subject(spec.max_warmup_s, subject, spec.remote.is_some()),
+        turns: spec.turns.filter(|_| workloads.iter().any(|workload| subject.takes_turns(workload))),
         retries_max: if spec.is_quick { QUICK_RETRIES } else { RETRIES },
         retry_budget_s: spec.is_quick.then_some(subject.quick_retry_budget_s()),
         not_run: Vec::new(),
@@ -250,6 +251,14 @@ fn notes(spec: &RunSpec, pace: &Pace, subject: &Subject, selection: &Selection, 
     notes.extend(subject.note().map(str::to_owned));
     notes.extend(pace.note.clone());
     notes.extend(warm_up::note(spec.warmup_s, spec.max_warmup_s, subject, spec.remote.is_some()));
+    if let Some(TurnPlan { turn_s, pairs }) = spec.turns
+        && workloads.iter().any(|workload| subject.takes_turns(workload))
+    {
+        notes.push(format!(
+            "Ratios of cost of closed loops are those of {pairs} pairs of turns in each visit, in which the server and a fresh reference, both alive, are loaded for {} ms at a time.",
+            (turn_s * 1e3).round()
+        ));
+    }
     if let Some(remote) = &spec.remote {
         let (prefix, host) = (remote.prefix.join(" "), remote.host);
         notes.push(format!(

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use results::Remote;
+use results::{RELEASE, Remote, TurnPlan};
 use servers::PresetPart;
 
 use crate::{
@@ -24,8 +24,10 @@ use crate::{
     usage,
 };
 
-const QUICK: Defaults = Defaults { blocks: 3, slice_s: 0.3, warmup_s: 0.2 };
-const FULL: Defaults = Defaults { blocks: 7, slice_s: 1.5, warmup_s: 0.5 };
+const QUICK: Defaults = Defaults { blocks: 3, slice_s: 0.3, warmup_s: 0.2, pairs: 5 };
+const FULL: Defaults = Defaults { blocks: 7, slice_s: 1.5, warmup_s: 0.5, pairs: 10 };
+/// Length of a turn beside the reference: long beside what begins and ends it, short beside what changes on a machine.
+const TURN_S: f64 = 0.04;
 
 /// Time in which a quick run of everything ends: on a machine that is slower than expected it makes fewer blocks.
 const QUICK_WITHIN_S: f64 = 285.0;
@@ -34,6 +36,8 @@ struct Defaults {
     blocks: u32,
     slice_s: f64,
     warmup_s: f64,
+    /// Pairs of turns of a visit.
+    pairs: u32,
 }
 
 /// Task of one call of bench-matrix.
@@ -44,6 +48,8 @@ pub(crate) enum Task {
     Show(Box<RunSpec>, Listing),
     /// Makes the missing visits of a run.
     Resume(ResumeSpec),
+    /// Compares two programs.
+    Programs(Box<ProgramsSpec>),
     /// Works on stored runs.
     Process(Command),
 }
@@ -68,6 +74,8 @@ pub(crate) struct RunSpec {
     pub(crate) warmup_s: f64,
     /// Longest warm-up; `None` is a fixed time.
     pub(crate) max_warmup_s: Option<f64>,
+    /// Turns beside the reference, if visits take some.
+    pub(crate) turns: Option<TurnPlan>,
     /// True if somebody asked for a warm-up that ends by itself.
     pub(crate) has_asked_for_max_warmup: bool,
     /// `None` is the time of the plan.
@@ -136,6 +144,9 @@ impl Task {
         if let Some(directory) = args.resume.clone() {
             return Ok(Self::Resume(ResumeSpec { directory, session: SessionSpec::from_args(&args)? }));
         }
+        if !args.program.is_empty() {
+            return Ok(Self::Programs(Box::new(ProgramsSpec::from_args(&args, host::cores()?, &host::siblings(0))?)));
+        }
         let listing = match (args.list, args.dry_run) {
             (true, _) => Some(Listing::Combinations),
             (false, true) => Some(Listing::Visits),
@@ -145,6 +156,58 @@ impl Task {
         Ok(match listing {
             Some(listing) => Self::Show(spec, listing),
             None => Self::Start(spec),
+        })
+    }
+}
+
+/// Two programs side by side.
+pub(crate) struct ProgramsSpec {
+    pub(crate) subject: &'static Subject,
+    /// Base and change.
+    pub(crate) programs: [PathBuf; 2],
+    pub(crate) workloads: Vec<String>,
+    pub(crate) reference: Option<String>,
+    pub(crate) placement: Placement,
+    /// For all workloads.
+    pub(crate) time_budget_s: Option<f64>,
+    pub(crate) profile: String,
+    pub(crate) is_built: bool,
+    pub(crate) is_forced: bool,
+    pub(crate) out: Option<PathBuf>,
+    pub(crate) gate: GateArgs,
+}
+
+impl ProgramsSpec {
+    fn from_args(args: &Args, cores: u32, siblings: &[usize]) -> Result<Self> {
+        let [subject] = subjects(args)?[..] else { return Err(usage("--program: name one server with --servers")) };
+        check_workloads(args, &[subject])?;
+        let path = |name: &str| -> Result<PathBuf> {
+            let mut named = args.program.iter().filter(|program| program.name == name);
+            let (Some(program), None) = (named.next(), named.next()) else {
+                return Err(usage("--program: one base=PATH and one change=PATH are compared"));
+            };
+            if !program.path.is_file() {
+                return Err(usage(format!("--program {name}: {} is no file", program.path.display())));
+            }
+            // It is started in another directory than it is named in.
+            Ok(std::path::absolute(&program.path)?)
+        };
+        let is_wanted = |name: &String| match args.workload.as_slice() {
+            [] => subject.is_usual(name) && subject.is_quick(name),
+            given => given.contains(name),
+        };
+        Ok(Self {
+            subject,
+            programs: [path("base")?, path("change")?],
+            workloads: names(subject, args).filter(is_wanted).collect(),
+            reference: args.reference.clone(),
+            placement: placement(args, cores, siblings)?,
+            time_budget_s: args.time_budget,
+            profile: args.profile.clone(),
+            is_built: args.no_build,
+            is_forced: args.force,
+            out: args.out.clone(),
+            gate: args.gate,
         })
     }
 }
@@ -177,6 +240,7 @@ impl RunSpec {
             },
             warmup_s,
             max_warmup_s,
+            turns: turns(&args, defaults)?,
             has_asked_for_max_warmup: args.max_warmup.is_some() && max_warmup_s.is_some(),
             seed: args.seed,
             placement,
@@ -258,6 +322,17 @@ impl SessionSpec {
     }
 }
 
+/// Returns the turns that visits take. Of servers behind a prefix the CPU clock cannot be read so quickly.
+fn turns(args: &Args, defaults: &Defaults) -> Result<Option<TurnPlan>> {
+    let is_here = args.server_exec.is_none();
+    if !is_here && args.turns.is_some_and(|pairs| pairs > 0) {
+        return Err(usage("--turns are for servers on this machine, not behind --server-exec"));
+    }
+    let usual = if is_here && args.profile == RELEASE { defaults.pairs } else { 0 };
+    let pairs = args.turns.unwrap_or(usual);
+    Ok((pairs > 0).then_some(TurnPlan { turn_s: TURN_S, pairs }))
+}
+
 /// Returns what the preset, if there is one, says of a server.
 fn preset_part(args: &Args, subject: &Subject) -> Option<&'static PresetPart> {
     args.preset?.part(subject.server())
@@ -285,12 +360,21 @@ fn check_workloads(args: &Args, subjects: &[&Subject]) -> Result<()> {
     check_names("--workload", &args.workload, &known.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// Returns the CPU of a server where nobody chose another.
+pub(crate) fn default_server_cpu() -> Result<CpuList> {
+    CpuList::of(&[0])
+}
+
+/// Returns the CPU of the generator: of another core where there is one.
+pub(crate) fn default_client_cpu(cores: u32, siblings: &[usize]) -> Result<CpuList> {
+    let elsewhere = (1..cores as usize).find(|cpu| !siblings.contains(cpu));
+    CpuList::of(&[elsewhere.unwrap_or_else(|| usize::from(cores > 1))])
+}
+
 /// Server on the first core and generator on the second where there are two; `siblings` share a core with the first.
 fn placement(args: &Args, cores: u32, siblings: &[usize]) -> Result<Placement> {
-    let server = args.server_cpus.clone().map_or_else(|| CpuList::parse("0"), Ok)?;
-    let elsewhere = (1..cores as usize).find(|cpu| !siblings.contains(cpu));
-    let default_client = elsewhere.unwrap_or_else(|| usize::from(cores > 1));
-    let client = args.client_cpus.clone().map_or_else(|| CpuList::of(&[default_client]), Ok)?;
+    let server = args.server_cpus.clone().map_or_else(default_server_cpu, Ok)?;
+    let client = args.client_cpus.clone().map_or_else(|| default_client_cpu(cores, siblings), Ok)?;
     // The CPUs of another host are not known here; `taskset` will say.
     let here = if args.server_exec.is_some() { &[] } else { server.as_slice() };
     let highest = here.iter().chain(client.as_slice()).max().copied().unwrap_or(0);

@@ -4,6 +4,7 @@ pub(crate) mod host;
 pub(crate) mod interrupt;
 pub(crate) mod load;
 pub(crate) mod machine;
+pub(crate) mod pair;
 pub(crate) mod probe;
 pub(crate) mod process;
 pub(crate) mod progress;

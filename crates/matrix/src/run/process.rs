@@ -49,12 +49,23 @@ struct Elsewhere {
 impl Process {
     /// Starts `command` on `cpus`, its standard error in `log`.
     pub(crate) fn start(command: &[OsString], cpus: &[usize], log: &Path, stdout: Stdio) -> Result<Self> {
+        Self::start_fed(command, cpus, log, Stdio::null(), stdout)
+    }
+
+    /// The same with a standard input.
+    pub(crate) fn start_fed(
+        command: &[OsString],
+        cpus: &[usize],
+        log: &Path,
+        stdin: Stdio,
+        stdout: Stdio,
+    ) -> Result<Self> {
         let [program, arguments @ ..] = command else { bail!("no command") };
         let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
         let stderr = File::create(log).with_context(|| format!("{}", log.display()))?;
         let mut process = guarded(program);
         // A group of its own: the terminal's Ctrl-C is for the matrix, which then ends its children in order.
-        process.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
+        process.args(arguments).stdin(stdin).stdout(stdout).stderr(stderr).process_group(0);
         let child = on_cpus(cpus, || process.spawn().with_context(|| format!("cannot start {name}")))?;
         Ok(Self { child, name, log: log.to_path_buf(), lines: None, elsewhere: None })
     }
@@ -102,6 +113,27 @@ impl Process {
         address.ok_or_else(|| anyhow!("{} did not start{}", self.name, self.quote()))
     }
 
+    /// Writes a line to its standard input.
+    pub(crate) fn tell(&mut self, line: &str) -> Result<()> {
+        let Some(stdin) = &mut self.child.stdin else { bail!("{}: no standard input", self.name) };
+        let told = stdin.write_all(format!("{line}\n").as_bytes());
+        told.with_context(|| format!("{} does not listen{}", self.name, last_words(&self.log)))
+    }
+
+    /// Ends its standard input.
+    pub(crate) fn end_input(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    /// Returns the next line of its standard output.
+    ///
+    /// # Errors
+    /// There is none within `limit`, or it has ended.
+    pub(crate) fn answer(&mut self, limit: Duration) -> Result<String> {
+        let line = self.line(Instant::now() + limit)?;
+        line.ok_or_else(|| anyhow!("{} has ended{}", self.name, self.quote()))
+    }
+
     /// The next line of standard output, `None` at its end.
     fn line(&mut self, deadline: Instant) -> Result<Option<String>> {
         if self.lines.is_none() {
@@ -116,7 +148,7 @@ impl Process {
             Ok(line) => Ok(Some(line)),
             Err(RecvTimeoutError::Disconnected) => Ok(None),
             Err(RecvTimeoutError::Timeout) => {
-                bail!("{} not ready after {} s{}", self.name, READY_WITHIN.as_secs(), self.quote())
+                bail!("{} has not answered in time{}", self.name, self.quote())
             }
         }
     }

@@ -100,6 +100,7 @@ fn bench(binaries: &std::path::Path, wire: &Wire) -> Bench {
         machine: Machine::Remote(["ip", "netns", "exec", &wire.namespace].map(str::to_owned).to_vec()),
         host: wire.far_address,
         histograms: None,
+        turns: [].into(),
         checked: std::cell::RefCell::default(),
         interrupts: Interrupts::default(),
     }

@@ -2,10 +2,10 @@
 
 use std::{
     cell::RefCell,
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use loadgen::result::{Latency as RunLatency, RunResult};
 use results::{
     Arrivals, Cell, Flag, Role, Workload,
-    record::{HostDuring, Latency, Measured, ProcessDuring, ServerCost},
+    record::{HostDuring, Latency, Measured, ProcessDuring, ServerCost, TurnFigures},
 };
 
 use crate::{
@@ -25,7 +25,10 @@ use crate::{
         peers::{self, PeerContext},
         subjects::{self, Target, Timing},
     },
-    run::{host::Reading, interrupt::Interrupts, machine::Machine, probe::Snapshot, process::Process, site::Scratch},
+    run::{
+        host::Reading, interrupt::Interrupts, machine::Machine, pair::BesideReference, probe::Snapshot,
+        process::Process, site::Scratch,
+    },
 };
 
 /// Ports at which a server behind a prefix may be told to listen, below the ports that connections take, and how many are tried.
@@ -45,6 +48,8 @@ pub(crate) struct Bench {
     pub(crate) host: IpAddr,
     /// Directory in which the generator leaves its histograms, if they are wanted.
     pub(crate) histograms: Option<PathBuf>,
+    /// Turns beside the reference, by server.
+    pub(crate) turns: BTreeMap<String, BesideReference>,
     pub(crate) interrupts: Interrupts,
     /// Cells and workloads of which answers have been checked, where once is enough.
     pub(crate) checked: RefCell<BTreeSet<(String, String)>>,
@@ -89,7 +94,8 @@ impl Bench {
             Err(error) => Attempt { ready_s, ..Attempt::failed(&error) },
             Ok(Some((loaded, stop_error))) => {
                 let cpus = cells.cpus_of(&cell.factors);
-                let measured = self.measured(&loaded, workload, cpus.len());
+                let head_bytes = cells.subject.head_bytes(workload, &loaded.run);
+                let measured = Measured { head_bytes, ..self.measured(&loaded, workload, cpus.len()) };
                 let host = loaded.host;
                 let warmup_s = loaded.run.warmup_s.unwrap_or(self.timing.warmup_s);
                 let elapsed = Duration::from_secs_f64(warmup_s + loaded.run.duration_s);
@@ -133,13 +139,24 @@ impl Bench {
         workload: &Workload,
         wrapper: &[OsString],
     ) -> Result<(Process, String)> {
-        let log = self.server_log();
+        self.start_logged(cells, cell, workload, wrapper, &self.server_log())
+    }
+
+    /// The same with its standard error in `log`.
+    pub(crate) fn start_logged(
+        &self,
+        cells: &Cells,
+        cell: &Cell,
+        workload: &Workload,
+        wrapper: &[OsString],
+        log: &Path,
+    ) -> Result<(Process, String)> {
         let cpus = cells.cpus_of(&cell.factors);
         let start = |command: &[OsString], stdout| {
             let command = [wrapper, command].concat();
             match &self.machine {
-                Machine::Here => Process::start(&command, cpus.as_slice(), &log, stdout),
-                Machine::Remote(prefix) => Process::start_remote(prefix, &command, cpus.as_slice(), &log),
+                Machine::Here => Process::start(&command, cpus.as_slice(), log, stdout),
+                Machine::Remote(prefix) => Process::start_remote(prefix, &command, cpus.as_slice(), log),
             }
         };
         if let Some(peer) = cells.peer(cell) {
@@ -199,13 +216,15 @@ impl Bench {
         let before = self.readings(server)?;
         let Some(run) = self.generate(&arguments, load_s)? else { return Ok(None) };
         cells.subject.check_connections(workload, &run)?;
+        cells.subject.check_bodies(workload, cell.role, &run)?;
         let (host, process) = self.readings(server)?.since(&before);
-        Ok(Some(Loaded { bytes_per_key, run, host, process }))
+        let turns = self.turns_beside_reference(cells, cell, workload, server, address)?;
+        Ok(Some(Loaded { bytes_per_key, run, host, process, turns }))
     }
 
     /// Stores the keys or checks the documents if the workload has some, and says what that added per key, where keys are
     /// kept; `None` when the user asked to stop at once.
-    pub(super) fn fill(
+    pub(crate) fn fill(
         &self,
         cells: &Cells,
         cell: &Cell,
@@ -289,7 +308,8 @@ impl Bench {
             Machine::Here => base.server,
             Machine::Remote(_) => Some(server_cost(&loaded.process, run, cores)),
         };
-        Measured { server, process: Some(loaded.process), bytes_per_key: loaded.bytes_per_key, ..base }
+        let (process, bytes_per_key, turns) = (Some(loaded.process), loaded.bytes_per_key, loaded.turns);
+        Measured { server, process, bytes_per_key, turns, ..base }
     }
 }
 
@@ -299,6 +319,7 @@ struct Loaded {
     run: RunResult,
     host: HostDuring,
     process: ProcessDuring,
+    turns: Option<TurnFigures>,
 }
 
 struct Readings {
@@ -395,6 +416,8 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
         bytes_per_key: None,
         hit_ratio: hit_ratio(run).filter(|_| workload.allows_misses),
         steps: Vec::new(),
+        turns: None,
+        head_bytes: None,
         note: run.saturation.note.clone(),
     };
     if workload.arrivals == Arrivals::LoadSweep { load_sweep::measured(run, all) } else { all }

@@ -3,7 +3,10 @@
 use maud::{Markup, html};
 use results::{Figures, Interval, LatencyFigures, Outcome, Ratio, Role, ranks::interval_name, words};
 
-use super::section::{Section, scrolling};
+use super::{
+    section::{Section, scrolling},
+    visits::{VISITS_PAGE, anchor},
+};
 use crate::{format::rate as figure, matrix_view::MatrixView};
 
 /// Entry of one column for one cell.
@@ -13,6 +16,7 @@ struct Entry {
     interval: String,
 }
 
+const HEAD: &str = "head bytes";
 const INSTRUCTIONS: &str = "server instructions/req";
 
 type Column = (&'static str, fn(&Figures) -> Entry);
@@ -38,6 +42,7 @@ const COLUMNS: &[Column] = &[
     ("RSS MiB", |f| plain(f.rss_bytes.map(|bytes| bytes as f64 / 1048576.0))),
     ("bytes per key", |f| optional(f.bytes_per_key.as_ref())),
     ("hit ratio", |f| optional(f.hit_ratio.as_ref())),
+    (HEAD, |f| plain(f.further.head_bytes)),
     ("warm-up s", |f| warm_up(f)),
     ("visits", |f| visits(f)),
 ];
@@ -54,31 +59,60 @@ pub(super) fn section(view: &MatrixView<'_>) -> Section {
                 "Medians over blocks, in brackets the " (interval_name(view.summary.setup.blocks))
                 ". ×: multiples of " (view.reference_label()) ". Latencies of an open loop are response times, from the "
                 "scheduled send; of a closed one service times, from the actual send. n/a: not measured there. Visits: those that counted, and in brackets the retries of "
-                "invalid ones. Flags: by number of visits."
+                "invalid ones. Flags: by number of visits." @if is_traced(view) { " Raw visits: the lines of visits.jsonl that the figures were made from, block by block, by the beginning of their SHA-256 digest." }
             }
         },
     }
 }
 
 fn table(view: &MatrixView<'_>) -> Markup {
-    let columns = columns(view);
+    let (columns, traced) = (columns(view), is_traced(view));
     let control = (0..view.cells().len()).filter(|&row| view.cells()[row].role == Role::Control);
-    let lines =
-        view.compared().chain(control).enumerate().flat_map(|(place, row)| lines(view, &columns, row, place > 0));
+    let lines = view
+        .compared()
+        .chain(control)
+        .enumerate()
+        .flat_map(|(place, row)| lines(view, (&columns, traced), row, place > 0));
     html! {
         table id=(view.id("raw")) {
             thead { tr {
                 th scope="col" { "server" } th scope="col" { "workload" } th scope="col" { "server CPU beside the reference" }
                 @for (head, _) in &columns { th scope="col" class="r" { (head) } }
                 th scope="col" { "flags" }
+                @if traced { th scope="col" { "raw visits" } }
             } }
             tbody { "\n" @for line in lines { (line) } }
         }
     }
 }
 
+/// Returns the number of links that a row has at most.
+fn links_of_a_row(view: &MatrixView<'_>) -> usize {
+    let all = view.summary.results.len() * view.summary.setup.blocks as usize;
+    if all > LINKS_MAX { 1 } else { usize::MAX }
+}
+
+/// True if the figures can be traced to lines of `visits.jsonl`.
+fn is_traced(view: &MatrixView<'_>) -> bool {
+    view.summary.results.iter().any(|result| match &result.outcome {
+        Outcome::Measured(figures) => figures.per_block.iter().any(|block| block.source.is_some()),
+        Outcome::NotRun { .. } => false,
+    })
+}
+
+/// Most links to visits that a table has; of more a row has its first one, behind which the others stand in `visits.html`.
+const LINKS_MAX: usize = 800;
+
+/// Links to the visits that the figures of a cell come from, by block, at most so many.
+fn sources(figures: &Figures, most: usize) -> Markup {
+    let sources = figures.per_block.iter().filter_map(|block| Some((block.block, block.source.as_ref()?)));
+    html! {
+        @for (block, source) in sources.take(most) { a href={ (VISITS_PAGE) "#" (anchor(&source.sha256)) } { (block) } " " }
+    }
+}
+
 /// The lines of one server; the first of each but the first server starts a group.
-fn lines(view: &MatrixView<'_>, columns: &[&Column], row: usize, has_gap: bool) -> Vec<Markup> {
+fn lines(view: &MatrixView<'_>, columns: (&[&Column], bool), row: usize, has_gap: bool) -> Vec<Markup> {
     let outcomes = (0..view.workloads().len()).filter_map(|column| Some((column, view.outcome(row, column)?)));
     let line = |(i, (column, outcome))| line(view, columns, (row, column), outcome, has_gap && i == 0);
     outcomes.enumerate().map(line).collect()
@@ -94,10 +128,12 @@ fn columns(view: &MatrixView<'_>) -> Vec<&'static Column> {
         })
     };
     let counts_instructions = any(|figures| figures.further.instructions_per_request.is_some());
+    let has_heads = any(|figures| figures.further.head_bytes.is_some());
     let has_warm_ups = any(|figures| figures.further.warmup_s.is_some());
     let is_shown = |head: &str| match head {
         "bytes per key" | "hit ratio" => has_keys,
         INSTRUCTIONS => counts_instructions,
+        HEAD => has_heads,
         "warm-up s" => has_warm_ups,
         _ => true,
     };
@@ -106,7 +142,7 @@ fn columns(view: &MatrixView<'_>) -> Vec<&'static Column> {
 
 fn line(
     view: &MatrixView<'_>,
-    columns: &[&Column],
+    (columns, traced): (&[&Column], bool),
     (row, column): (usize, usize),
     outcome: &Outcome,
     starts_group: bool,
@@ -122,10 +158,11 @@ fn line(
         tr id={ "raw-" (series.id) "-" (column) } class=[starts_group.then_some("grp")] {
             th scope="row" { (series.label) } td { (workload) } td { (view.standing(row, column)) }
             @match outcome {
-                Outcome::NotRun { .. } => td colspan=(columns.len() + 1) class="m" {},
+                Outcome::NotRun { .. } => td colspan=(columns.len() + 1 + usize::from(traced)) class="m" {},
                 Outcome::Measured(figures) => {
                     @for (_, entry) in columns { (entry(figures).html()) }
                     td.f { (flags(figures)) }
+                    @if traced { td { (sources(figures, links_of_a_row(view))) } }
                 }
             }
         }

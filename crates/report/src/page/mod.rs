@@ -21,6 +21,7 @@ mod overview;
 mod quoted;
 mod section;
 mod timeline;
+pub(crate) mod visits;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use results::Report;

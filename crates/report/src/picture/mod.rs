@@ -4,6 +4,7 @@ pub(crate) mod axes;
 pub(crate) mod curves;
 pub(crate) mod grid;
 pub(crate) mod heat_map;
+pub(crate) mod roc;
 pub(crate) mod row_labels;
 pub(crate) mod series;
 pub(crate) mod standalone;

@@ -247,6 +247,11 @@ fn figures(row: usize, column: usize) -> Figures {
                 cpu_us: Some(cpu * (1.0 + 0.02 * wobble(block as usize, row))),
                 throughput_rps: rps,
                 valid: block != 3,
+                source: Some(VisitSource {
+                    slot: row as u32,
+                    attempt: 1,
+                    sha256: format!("{block:02x}{row:02x}{column:02x}").repeat(11)[..64].to_owned(),
+                }),
             })
             .collect(),
         sweep: rate.map_or_else(Vec::new, |_| curves::sweep(1e6 / cpu, 48.0 * factor)),

@@ -10,6 +10,7 @@ const OWN: &[&str] = &["agents", "agent_program", "format", "progress", "out", "
 const SINGLE: &[(&str, &str)] = &[
     ("server_pid", "--server-pid is a process of the generator's machine, and agents run elsewhere"),
     ("request_log", "--request-log is a file of one generator"),
+    ("turns", "--turns is for one generator"),
     ("rate_sweep", "--agent goes with one rate"),
     ("rate_file", "--agent goes with one rate"),
     ("requestors", "requestors with pauses are not divided: run one generator"),

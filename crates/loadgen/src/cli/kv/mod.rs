@@ -382,6 +382,7 @@ fn preload(
         ramp: Duration::ZERO,
         timeline: None,
         request_log: None,
+        turns: None,
         ..run.load.clone()
     };
     let script = script(args, space, &ScriptPlan::Each(Action::Set), batch, Some(keys))?;

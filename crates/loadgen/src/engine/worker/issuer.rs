@@ -47,6 +47,8 @@ pub(super) struct Issuer<'a> {
     pauses: Option<Pauses>,
     /// Requests that may still be sent; `None` if time is the limit.
     quota: Option<u64>,
+    /// Between two turns: nothing is sent.
+    is_held: bool,
     /// Requests in flight, or waiting to be sent again.
     outstanding: u64,
     last_reply: Nanos,
@@ -86,6 +88,7 @@ impl<'a> Issuer<'a> {
             backlog: Backlog::default(),
             pauses: load.requestor.map(|requestor| pauses(requestor.pause)),
             quota,
+            is_held: false,
             outstanding: 0,
             last_reply: 0,
             failures_in_row: 0,
@@ -170,7 +173,7 @@ impl<'a> Issuer<'a> {
     #[inline]
     fn take_quota(&self, due: Nanos, most: u64) -> Option<(u64, bool)> {
         let has_started = self.window.has_started(due);
-        if self.was_abandoned || self.window.has_ended(due) {
+        if self.was_abandoned || self.is_held || self.window.has_ended(due) {
             return None;
         }
         let allowed = self.quota.filter(|_| has_started).map_or(most, |quota| quota.min(most));
@@ -184,6 +187,20 @@ impl<'a> Issuer<'a> {
         if let (Some(quota), true) = (&mut self.quota, is_counted) {
             *quota -= count;
         }
+    }
+
+    /// Holds the requests back, or lets them go.
+    pub(super) fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
+    #[inline]
+    pub(super) fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    pub(super) fn has_outstanding(&self) -> bool {
+        self.outstanding > 0
     }
 
     /// Takes note that `count` requests are settled.

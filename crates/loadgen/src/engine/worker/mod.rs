@@ -29,7 +29,7 @@ pub(super) use self::{
     recorder::{ThreadReport, merge_logs},
     thread::Thread,
 };
-use super::{error::EngineError, pace::Pacing, timeline::Slice};
+use super::{error::EngineError, pace::Pacing, timeline::Slice, turns::Turns};
 use crate::{
     clock::{self, MILLISECOND, Nanos},
     protocol::{Answer, ClientProtocol},
@@ -118,6 +118,9 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
 
     fn run_loop(&mut self) -> Result<(), EngineError> {
         loop {
+            if let Some(turns) = &self.thread.load.turns {
+                self.keep_turns(turns);
+            }
             let mut now = clock::now();
             self.recorder.note_edges(now);
             if now >= self.next_tick && !self.was_descheduled(now) {
@@ -133,7 +136,9 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             if self.issuer.dials_on_schedule() {
                 self.send_due(now);
             }
-            self.dial(now);
+            if !self.issuer.is_held() {
+                self.dial(now);
+            }
             self.read_again();
             if self.issuer.sends_on_schedule() {
                 now = clock::now();
@@ -141,6 +146,27 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             }
             self.wait(self.idle_time(now))?;
             self.recorder.publish();
+        }
+    }
+
+    /// Sends nothing more when a turn is over, rests when nothing is outstanding, and goes on in the next turn.
+    fn keep_turns(&mut self, turns: &Turns) {
+        if !turns.is_open() {
+            self.issuer.hold(true);
+            if self.issuer.has_outstanding() {
+                return;
+            }
+            self.recorder.publish();
+            turns.rest();
+        }
+        if self.issuer.is_held() {
+            self.issuer.hold(false);
+            let now = clock::now();
+            for slot in 0..self.connections.len() {
+                if self.connections[slot].dial.is_open() {
+                    self.refill(slot, now);
+                }
+            }
         }
     }
 

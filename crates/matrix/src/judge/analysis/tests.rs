@@ -1,3 +1,5 @@
+use results::{TurnPlan, record::TurnFigures};
+
 use super::*;
 use crate::{plan::order::shuffled, samples};
 
@@ -41,6 +43,54 @@ fn drift_between_blocks_cancels_in_every_ratio() {
     assert_eq!(summary.figures("http-server/epoll", "closed").unwrap().cpu_us.unwrap().median, 8.0);
     let drift: Vec<f64> = summary.drift[0].null_cpu_us.iter().map(|block| block.value).collect();
     assert!(drift.iter().zip([3.2, 6.4, 9.6]).all(|(value, expected)| (value - expected).abs() < 1e-9), "{drift:?}");
+}
+
+/// The same run with turns under the closed loop that say what is true, where its visits are far off.
+fn run_in_turns(turns: impl Fn(&str, u32) -> Option<f64>) -> Summary {
+    let setup = Setup { turns: Some(TurnPlan { turn_s: 0.04, pairs: 10 }), ..samples::setup() };
+    let noise = |cell: &str, block: u32| {
+        factor(cell) * [0.8, 1.1, 1.3][(block as usize + usize::from(cell.as_bytes()[cell.len() - 1])) % 3]
+    };
+    let (planned, mut visits) = run(&setup, |_| 4.0, noise);
+    for visit in visits.iter_mut().filter(|visit| visit.workload == "closed" && visit.cell != setup.reference) {
+        let cpu_log = turns(&visit.cell, visit.block);
+        let figures = cpu_log.map(|cpu_log| TurnFigures { cpu_log, p99_log: 0.0, pairs: 10, rejected: 0 });
+        visit.measured.as_mut().unwrap().turns = figures;
+    }
+    summarise(&planned, &visits)
+}
+
+#[test]
+fn ratios_of_cost_are_those_of_the_turns_beside_the_reference() {
+    let summary = run_in_turns(|cell, block| Some(factor(cell).ln() + 0.001 * f64::from(block)));
+    let ratio = |cell: &str, workload| summary.figures(cell, workload).unwrap().cpu_ratio.unwrap();
+    let uring = ratio("http-server/uring", "closed");
+    assert!((uring.median / 0.9 - 1.001).abs() < 1e-6 && uring.differs && uring.blocks == 3, "{uring:?}");
+    assert!(near(&ratio("http-server/epoll", "closed"), 1.0));
+    // The control's, too: so the floor is low under the closed loop, and high where there are no turns.
+    assert!(summary.noise[0].cpu_floor_percent < 1.5 && summary.noise[1].cpu_floor_percent > 10.0);
+    assert!(!ratio("http-server/uring", "open").differs);
+    // Two cells that stood beside the same reference are compared by it.
+    let of_peer = |it: &&Comparison| it.topic == Topic::BestOverPeer && it.metric == Metric::ServerCpu;
+    let beside_peer = summary.comparisons.iter().find(of_peer).unwrap();
+    assert_eq!((beside_peer.subject.as_str(), beside_peer.object.as_str()), ("http-server/uring", "nginx/sendfile-on"));
+    assert!(near(&beside_peer.ratio, 0.9 / 1.3), "{beside_peer:?}");
+    let drift: Vec<f64> = summary.drift[0].aa_ratio.iter().map(|block| block.value).collect();
+    assert!(
+        drift.iter().zip([0.0_f64, 0.001, 0.002]).all(|(value, log)| (value - log.exp()).abs() < 1e-9),
+        "{drift:?}"
+    );
+}
+
+#[test]
+fn a_cell_without_turns_in_some_block_is_compared_by_its_visits() {
+    let all = run_in_turns(|cell, _| Some(factor(cell).ln()));
+    let some = run_in_turns(|cell, block| (block > 0 || cell != "http-server/uring").then(|| factor(cell).ln()));
+    let ratio = |summary: &Summary, cell: &str| summary.figures(cell, "closed").unwrap().cpu_ratio.unwrap();
+    assert!(near(&ratio(&all, "http-server/uring"), 0.9));
+    let visits = ratio(&some, "http-server/uring");
+    assert!(!near(&visits, 0.9) && visits.blocks == 3, "not by turns and visits mixed: {visits:?}");
+    assert!(near(&ratio(&some, "http-server/pool"), 1.5));
 }
 
 #[test]
@@ -173,9 +223,13 @@ fn a_block_counts_once_however_often_its_visits_were_repeated() {
     let after = summarise(&planned, &visits);
     let figures = |summary: &Summary| {
         let figures = summary.figures("http-server/pool", "closed").unwrap();
-        (figures.cpu_us, figures.cpu_ratio, figures.visits, figures.per_block.clone())
+        let blocks =
+            figures.per_block.iter().map(|block| (block.block, block.cpu_us, block.throughput_rps, block.valid));
+        (figures.cpu_us, figures.cpu_ratio, figures.visits, blocks.collect::<Vec<_>>())
     };
     assert_eq!(figures(&before), figures(&after));
+    let sources = &after.figures("http-server/pool", "closed").unwrap().per_block;
+    assert!(sources.iter().all(|block| block.source.as_ref().is_some_and(|source| source.attempt == 3)));
     assert_eq!(after.figures("http-server/pool", "closed").unwrap().attempts, 9);
     assert_eq!((after.progress.visits_done, after.progress.visits_invalid), (before.progress.visits_done, 0));
 }

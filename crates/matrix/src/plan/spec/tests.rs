@@ -43,6 +43,41 @@ fn quick_sets_defaults_and_explicit_flags_win() {
 }
 
 #[test]
+fn a_release_takes_turns_on_this_machine_unless_it_is_told_not_to() {
+    let pairs = |words: &[&str]| spec(words).unwrap().turns.map(|turns| turns.pairs);
+    assert_eq!([pairs(&[]), pairs(&["--quick"]), pairs(&["--turns", "3"])], [Some(10), Some(5), Some(3)]);
+    assert_eq!([pairs(&["--turns", "0"]), pairs(&["--profile", "dev"])], [None, None]);
+    assert_eq!(pairs(&["--profile", "dev", "--turns", "2"]), Some(2));
+    let far = ["--server-exec", "ssh far", "--server-host", "10.0.0.2"];
+    assert_eq!(pairs(&far), None);
+    assert!(refusal(&[&far[..], &["--turns", "5"]].concat()).contains("--server-exec"));
+}
+
+#[test]
+fn two_programs_are_a_base_and_a_change_of_one_server() {
+    let programs = |words: &[&str]| {
+        let args = Args::try_parse_from(std::iter::once("bench-matrix").chain(words.iter().copied())).unwrap();
+        ProgramsSpec::from_args(&args, 2, &[0])
+    };
+    let own = std::env::current_exe().unwrap();
+    let [base, change] = ["base", "change"].map(|name| format!("{name}={}", own.display()));
+    let both = ["--program", &base, "--program", &change];
+    let spec = programs(&[&["--servers", "kvcache", "--fail-on-regression", "2%"], &both[..]].concat()).unwrap();
+    assert_eq!((spec.programs, spec.gate.fail_on_regression), ([own.clone(), own], Some(0.02)));
+    assert!(!spec.workloads.is_empty() && spec.workloads.iter().all(|name| spec.subject.is_quick(name)));
+    let refused = |words: &[&str]| programs(words).err().expect("a usage error").to_string();
+    assert!(refused(&both).contains("name one server"));
+    assert!(refused(&["--servers", "kvcache", "--program", &base]).contains("one base=PATH and one change=PATH"));
+    let twice = ["--servers", "kvcache", "--program", &base, "--program", &base, "--program", &change];
+    assert!(refused(&twice).contains("one base=PATH"));
+    let missing = ["--servers", "kvcache", "--program", &base, "--program", "change=/no/such/program"];
+    assert!(refused(&missing).contains("is no file"));
+    for words in [["--program", "other=x"], ["--program", "base="], ["--program", "x"]] {
+        assert!(Args::try_parse_from(std::iter::once("bench-matrix").chain(words)).is_err(), "{words:?}");
+    }
+}
+
+#[test]
 fn names_that_do_not_exist_are_usage_errors_with_a_hint() {
     let error = refusal(&["--workload", "get-128-c64"]);
     assert!(error.contains("did you mean `get-128B-c64`?"), "{error}");

@@ -163,6 +163,18 @@ pub(crate) fn without(arguments: &[String], options: &[&str]) -> Vec<String> {
     words
 }
 
+/// Longest time for all turns of a visit.
+const TURNS_WITHIN: &str = "10m";
+
+/// Returns the arguments of a load with a duration as those of the same load in turns.
+pub(crate) fn in_turns(arguments: &[String]) -> Vec<String> {
+    let mut arguments = without(arguments, &["-d", "--warmup", "--max-warmup", "--server-pid"]);
+    arguments.retain(|word| word != "--timeline");
+    // Behind the subcommand.
+    arguments.splice(1..1, words(["--turns", "-d", TURNS_WITHIN]));
+    arguments
+}
+
 pub(super) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
@@ -171,4 +183,17 @@ pub(super) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
 pub(crate) fn shortened(text: &str) -> String {
     const CHARACTERS_MAX: usize = 200;
     text.chars().take(CHARACTERS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_in_turns_has_no_time_of_its_own_and_watches_no_server() {
+        let given = "http -t 1 -c 64 -d 300ms --warmup 200ms --max-warmup 2000ms --pin 1 --format json --server-pid 7 --timeline http://a/";
+        let given: Vec<String> = given.split(' ').map(str::to_owned).collect();
+        let turns = in_turns(&given).join(" ");
+        assert_eq!(turns, "http --turns -d 10m -t 1 -c 64 --pin 1 --format json http://a/");
+    }
 }

@@ -6,13 +6,14 @@
 
 use std::path::Path;
 
-use anyhow::Result;
-use loadgen::result::RunResult;
+use anyhow::{Result, bail};
+use loadgen::result::{BodySeen, RunResult};
 use results::{Cell, Role, Workload};
 use servers::{Server, Workload as Spec};
 
 use super::{Load, Target, Timing, base, outstanding_arguments, plain, tls_arguments, words};
 use crate::{
+    judge::raw,
     plan::peers::web::site_coding,
     run::site::{self, web},
 };
@@ -37,6 +38,27 @@ fn asked_for(spec: &Spec, target: &Target<'_>) -> Vec<String> {
     }
     words
 }
+
+/// Longest body beside which a head's size is told.
+const HEAD_BODY_BYTES_MAX: u64 = 64 << 10;
+
+/// Checks one body; without a digest its content is its server's own affair.
+fn check_body(body: &BodySeen, bytes: u64, sha256: Option<&str>) -> Result<()> {
+    let BodySeen { request, .. } = body;
+    if body.bytes != bytes {
+        bail!("{request}: answers {} bytes, and all others {bytes}", body.bytes);
+    }
+    if body.coding != IDENTITY {
+        bail!("{request}: answers in the coding {}, and all others in none", body.coding);
+    }
+    match (&body.sha256, sha256) {
+        (Some(own), Some(expected)) if own != expected => bail!("{request}: answers another body than all others"),
+        _ => Ok(()),
+    }
+}
+
+/// Coding of a body that has none.
+const IDENTITY: &str = "identity";
 
 /// Rounds in which a site is asked for before the load: the second finds what the first made the server keep.
 const SITE_ROUNDS: u32 = 2;
@@ -106,6 +128,26 @@ impl Load for Http {
         if spec.web_site { web::check(site, site_coding(), &run.bodies) } else { Ok(()) }
     }
 
+    fn check_bodies(&self, spec: &Spec, workload: &Workload, role: Role, run: &RunResult) -> Result<()> {
+        // The files of a site are compared before the load, and a short one does not ask for all of them.
+        if spec.web_site {
+            return Ok(());
+        }
+        let expected = site::content(workload.body_bytes, workload.body_bytes);
+        // The null server has a body of its own, as long as that.
+        let digest = (role != Role::Null).then(|| raw::digest(&expected));
+        run.bodies.iter().try_for_each(|body| check_body(body, workload.body_bytes, digest.as_deref()))
+    }
+
+    fn head_bytes(&self, spec: &Spec, run: &RunResult) -> Option<f64> {
+        // Of a large body a part comes in outside the slice, which is more than a head; heads of HTTP/2 are compressed.
+        let is_plain = !spec.tls && !spec.http2;
+        let longest = run.bodies.iter().map(|body| body.bytes).max().filter(|bytes| *bytes <= HEAD_BODY_BYTES_MAX)?;
+        let mean = run.bodies.iter().map(|body| body.bytes as f64).sum::<f64>() / run.bodies.len() as f64;
+        let is_even = spec.web_site || longest as f64 == mean;
+        (is_plain && is_even && run.ok > 0).then(|| (run.bytes_in as f64 / run.ok as f64 - mean).round())
+    }
+
     fn preload_s(&self, _server: &Server, _spec: &Spec, workload: &Workload) -> f64 {
         f64::from(workload.documents.unwrap_or(0)) * workload.body_bytes as f64 / CHECK_BYTES_PER_S
     }
@@ -160,6 +202,40 @@ mod tests {
             let words = arguments(subject("zerocopy"), &target, &timing(), "PID").join(" ");
             assert_eq!(closed.command, format!("loadgen {words}"));
         }
+    }
+
+    fn body(bytes: u64, coding: &str, sha256: Option<&str>) -> BodySeen {
+        let (request, sha256) = ("GET /128.txt".to_owned(), sha256.map(str::to_owned));
+        BodySeen { request, bytes, coding: coding.to_owned(), sha256 }
+    }
+
+    #[test]
+    fn a_cell_that_answers_less_or_other_than_all_has_no_figures() {
+        let right = raw::digest(&site::content(128, 128));
+        let check = |body: &BodySeen| check_body(body, 128, Some(&right)).map_err(|error| error.to_string());
+        assert_eq!(check(&body(128, "identity", Some(&right))), Ok(()));
+        assert_eq!(check(&body(128, "identity", None)), Ok(()), "only lengths were compared");
+        let refused = |given: &BodySeen| check(given).unwrap_err();
+        assert!(refused(&body(127, "identity", Some(&right))).contains("127 bytes, and all others 128"));
+        assert!(refused(&body(128, "gzip", Some(&right))).contains("coding gzip"));
+        assert!(refused(&body(128, "identity", Some(&"0".repeat(64)))).contains("another body"));
+        assert!(check_body(&body(128, "identity", Some("0")), 128, None).is_ok(), "the null server's own");
+    }
+
+    #[test]
+    fn the_file_of_a_workload_is_what_is_expected() {
+        let scratch = site::Scratch::new().unwrap();
+        let file = std::fs::read(scratch.site().join(site::file_name(128))).unwrap();
+        assert_eq!(raw::digest(&file), raw::digest(&site::content(128, 128)));
+    }
+
+    #[test]
+    fn turns_are_for_closed_loops_over_connections_that_open_in_a_moment() {
+        let takes = |name| subject("http-server").takes_turns(&workload("http-server", name));
+        let names = ["get-128B-c64", "close-128B-c64", "get-128B-c64-open", "sweep-128B-c64", "conns-9000"];
+        assert_eq!(names.map(takes), [true, true, false, false, false]);
+        let queue = subject("mq-server");
+        assert!(queue.workloads(false).iter().all(|workload| !queue.takes_turns(workload)));
     }
 
     #[test]

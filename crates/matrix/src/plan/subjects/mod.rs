@@ -9,6 +9,7 @@ mod kv;
 mod limits;
 mod lookup;
 mod mq;
+mod select;
 
 use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 
@@ -18,20 +19,23 @@ use results::{Arrivals, Cell, Connection, Role, Workload};
 use servers::{LoadKind, Server, Workload as Spec};
 
 use self::generator::{
-    ANY_PORT, amount_arguments, base, load_s, outstanding_arguments, rounded, time_arguments, tls_arguments, words,
+    ANY_PORT, amount_arguments, base, load_s, outstanding_arguments, time_arguments, tls_arguments, words,
 };
-pub(crate) use self::generator::{OPEN_FRACTION, Target, Timing, listening_at, shortened, without};
+pub(crate) use self::generator::{OPEN_FRACTION, Target, Timing, in_turns, listening_at, shortened, without};
 pub(crate) use self::limits::cannot_run;
 pub(crate) use self::lookup::{known_workloads, named, names};
+pub(crate) use self::select::{arguments, calibrate, select, select_with};
 pub(crate) use super::workload_names::{VARIANT_MARK, asks_for_site, plain};
 use crate::{
-    judge::load_sweep,
     plan::{
         cpus::CpuList,
         peers::{self, Peer},
     },
     run::site::tls,
 };
+
+/// Most connections of a load in turns.
+const TURN_CONNECTIONS_MAX: u32 = 256;
 
 /// All servers that can be measured, in the order of their matrices.
 pub(crate) static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| servers::all().iter().map(Subject::of).collect());
@@ -116,6 +120,11 @@ trait Load: Sync {
         amount_arguments(workload, timing)
     }
 
+    /// True if the generator can load it in turns.
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
     /// Returns the generator's arguments for how many requests a connection has outstanding.
     fn outstanding_arguments(&self, _spec: &Spec, outstanding: u32) -> Vec<String> {
         outstanding_arguments(outstanding)
@@ -148,6 +157,19 @@ trait Load: Sync {
     /// The server delivers less or other than the others.
     fn check_answers(&self, _spec: &Spec, _site: &Path, _run: &RunResult) -> Result<()> {
         Ok(())
+    }
+
+    /// Checks that the bodies that a cell answered with under the load are those that all have to deliver.
+    ///
+    /// # Errors
+    /// They have another length, content or coding.
+    fn check_bodies(&self, _spec: &Spec, _workload: &Workload, _role: Role, _run: &RunResult) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the bytes of a reply beside its body, where they can be told apart.
+    fn head_bytes(&self, _spec: &Spec, _run: &RunResult) -> Option<f64> {
+        None
     }
 
     /// True if it only checks answers and leaves the server as it is: once for each cell is enough, not before every visit.
@@ -307,6 +329,13 @@ impl Subject {
         self.load.null_description()
     }
 
+    /// True if visits under the workload take turns beside the reference, where turns are wanted: in a closed loop, which nobody
+    /// paces, over no more connections than a few turns can open.
+    pub(crate) fn takes_turns(&self, workload: &Workload) -> bool {
+        let is_plain = workload.arrivals == Arrivals::Closed && workload.repetitions.is_none();
+        self.load.takes_turns() && is_plain && workload.connections <= TURN_CONNECTIONS_MAX
+    }
+
     pub(crate) fn warms_up_until_steady(&self) -> bool {
         self.load.warms_up_until_steady()
     }
@@ -332,6 +361,20 @@ impl Subject {
     /// Checks what a run with these arguments has seen.
     pub(crate) fn check_answers(&self, workload: &Workload, site: &Path, run: &RunResult) -> Result<()> {
         self.spec(&workload.name).map_or(Ok(()), |spec| self.load.check_answers(spec, site, run))
+    }
+
+    /// Checks that a load was answered with the bodies that all cells have to deliver.
+    ///
+    /// # Errors
+    /// They have another length, content or coding.
+    pub(crate) fn check_bodies(&self, workload: &Workload, role: Role, run: &RunResult) -> Result<()> {
+        let spec = self.spec(&workload.name);
+        spec.map_or(Ok(()), |spec| self.load.check_bodies(spec, workload, role, run))
+    }
+
+    /// Returns the bytes of a reply beside its body, where they can be told apart.
+    pub(crate) fn head_bytes(&self, workload: &Workload, run: &RunResult) -> Option<f64> {
+        self.load.head_bytes(self.spec(&workload.name)?, run)
     }
 
     fn outstanding_arguments(&self, workload: &Workload) -> Vec<String> {
@@ -370,75 +413,5 @@ impl Subject {
     }
 }
 
-/// Selects the workloads of a server by name, in its order, with the commands that make them.
-pub(crate) fn select(subject: &Subject, names: &[String], timing: &Timing, is_quick: bool) -> Vec<Workload> {
-    select_with(subject, names, timing, is_quick, |own| own)
-}
-
-/// Selects the same and varies them.
-pub(crate) fn select_with(
-    subject: &Subject,
-    names: &[String],
-    timing: &Timing,
-    is_quick: bool,
-    vary: impl FnOnce(Vec<Workload>) -> Vec<Workload>,
-) -> Vec<Workload> {
-    let mut workloads = subject.workloads(is_quick);
-    workloads.retain(|workload| names.contains(&workload.name));
-    let mut workloads = vary(workloads);
-    for workload in &mut workloads {
-        show_commands(subject, workload, timing);
-    }
-    workloads
-}
-
-/// Sets the load that the open workloads of this calibration offer, from the reference's capacity.
-pub(crate) fn calibrate(
-    subject: &Subject,
-    workloads: &mut [Workload],
-    calibration: &str,
-    capacity_rps: f64,
-    timing: &Timing,
-) {
-    for workload in workloads.iter_mut().filter(|workload| subject.calibration(&workload.name) == calibration) {
-        if let Arrivals::Open { rate_rps, fraction, .. } = workload.arrivals {
-            let (rate_rps, fraction) = match rate_rps > 0.0 {
-                // Somebody chose it.
-                true => (rate_rps, rate_rps / capacity_rps),
-                false => (rounded(capacity_rps * fraction), fraction),
-            };
-            workload.arrivals = Arrivals::Open { rate_rps, fraction, capacity_rps };
-            show_commands(subject, workload, timing);
-        }
-    }
-}
-
-/// The generator's arguments against the server `pid`.
-pub(crate) fn arguments(subject: &Subject, target: &Target<'_>, timing: &Timing, pid: &str) -> Vec<String> {
-    let workload = target.workload;
-    let mut words = vec![subject.load.command(target.role).to_owned()];
-    words.extend(subject.load.amount_arguments(workload, timing));
-    words.extend(subject.outstanding_arguments(workload));
-    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    match workload.arrivals {
-        Arrivals::Closed => {}
-        Arrivals::Open { rate_rps, .. } => flag("-R", rate_rps.to_string()),
-        Arrivals::LoadSweep => flag("--rate-sweep", load_sweep::SHARES.to_owned()),
-    }
-    flag("--pin", timing.client_cpus.clone());
-    flag("--format", "json".to_owned());
-    flag("--server-pid", pid.to_owned());
-    words.push("--timeline".to_owned());
-    words.extend(subject.load_arguments(target));
-    words
-}
-fn show_commands(subject: &Subject, workload: &mut Workload, timing: &Timing) {
-    let shown = |arguments: Vec<String>| format!("loadgen {}", arguments.join(" "));
-    let target = Target { workload, role: Role::Ours, address: "ADDR", site: "SITE" };
-    let command = shown(arguments(subject, &target, timing, "PID"));
-    let preload = workload.prepared().map(|_| shown(subject.preload_arguments(&target, timing)));
-    workload.command = command;
-    workload.preload = preload;
-}
 #[cfg(test)]
 mod tests;

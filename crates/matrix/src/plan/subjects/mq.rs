@@ -111,6 +111,11 @@ impl Load for Mq {
     }
 
     /// The generator's clients may be processes, which are told before they begin when the slice does.
+    /// Its clients are requestors, and its replies come by FIFO.
+    fn takes_turns(&self) -> bool {
+        false
+    }
+
     fn warms_up_until_steady(&self) -> bool {
         false
     }

@@ -54,8 +54,11 @@ fn the_report_is_well_formed_and_its_links_are_sound() {
         let unique: BTreeSet<&str> = ids.iter().copied().collect();
         assert_eq!(ids.len(), unique.len(), "an id occurs twice");
         for link in document.descendants().filter_map(|n| n.attribute("href")) {
-            let target = link.strip_prefix('#').expect("links stay inside the page");
-            assert!(unique.contains(target), "{link} leads nowhere");
+            // All others stay inside the page.
+            match link.strip_prefix("visits.html#") {
+                Some(visit) => assert!(visit.len() == 12 && visit.bytes().all(|it| it.is_ascii_hexdigit()), "{link}"),
+                None => assert!(link.strip_prefix('#').is_some_and(|id| unique.contains(id)), "{link} leads nowhere"),
+            }
         }
         for svg in elements(&document, "svg").filter(|n| n.has_attribute("role")) {
             for id in svg.attribute("aria-labelledby").expect("labelled").split(' ') {
@@ -67,6 +70,29 @@ fn the_report_is_well_formed_and_its_links_are_sound() {
             assert!(unique.contains(id), "{id} is missing");
         }
     }
+}
+
+#[test]
+fn every_figure_leads_to_the_visits_that_it_comes_from() {
+    let summary = sample::summary();
+    let html = render(&summary);
+    let document = parse(&html);
+    let measured = summary.results.iter().filter_map(|result| match &result.outcome {
+        Outcome::Measured(figures) => Some(figures),
+        Outcome::NotRun { .. } => None,
+    });
+    let expected: BTreeSet<String> = measured
+        .flat_map(|figures| &figures.per_block)
+        .map(|block| block.source.clone().expect("traced").sha256)
+        .collect();
+    let table = by_id(&document, "raw").expect("the table");
+    let links = table.descendants().filter_map(|node| node.attribute("href")?.strip_prefix("visits.html#"));
+    let links: BTreeSet<&str> = links.collect();
+    assert_eq!(links.len(), expected.len());
+    assert!(expected.iter().all(|sha256| links.contains(&sha256[..12])));
+    // Those that colour the matrix lead to the row first.
+    let cells = document.descendants().filter(|node| node.attribute("class") == Some("cell"));
+    assert!(cells.clone().count() > 0 && cells.filter_map(|it| it.attribute("href")).all(|it| it.starts_with("#raw-")));
 }
 
 #[test]

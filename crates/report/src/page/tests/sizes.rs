@@ -4,10 +4,10 @@ use super::{page, render};
 use crate::sample;
 
 /// For each server of a page.
-const BYTES_MAX: usize = 400_000;
+const BYTES_MAX: usize = 420_000;
 
 #[test]
-fn a_server_takes_at_most_400_kb() {
+fn a_server_takes_at_most_420_kb() {
     for (name, summary) in [("usual", sample::summary()), ("large", sample::large()), ("crossed", sample::crossed())] {
         let bytes = render(&summary).len();
         assert!(bytes <= BYTES_MAX, "{name}: {bytes} bytes");

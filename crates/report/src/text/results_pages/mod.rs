@@ -81,7 +81,8 @@ pub fn write(report: &Report, root: &Path, workloads: impl Fn(&str) -> Vec<Known
 /// Reason why a matrix may not be quoted, if there is one.
 pub fn why_not(summary: &Summary) -> Option<&'static str> {
     let partial = summary.progress.is_partial.then_some("the run is unfinished");
-    summary.why_unranked().map(Unranked::reason).or(partial)
+    let unranked = summary.why_unranked().or_else(|| summary.setup.quick.then_some(Unranked::Quick));
+    unranked.map(Unranked::reason).or(partial)
 }
 
 /// Returns the path of a server's page.

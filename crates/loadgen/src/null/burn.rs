@@ -1,0 +1,100 @@
+//! Work that the null server adds to its requests: an effect of known size, for those who want to know what they can see.
+
+use std::hint::black_box;
+
+use crate::clock::{self, MILLISECOND, Nanos};
+
+/// Steps between two looks at the clock while it is found out how long a step takes.
+const PROBE_STEPS: u64 = 100_000;
+/// Attempts, of which the fastest counts: whatever disturbs makes them slower.
+const PROBES: usize = 20;
+/// Number of requests that [`Burn::measure`] burns for, at least so much CPU time.
+const MEASURED_CPU: Nanos = 5 * MILLISECOND;
+
+/// CPU time that is spent on every request, or on every so-manieth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Burn {
+    /// Steps of work for a request; 0 burns nothing.
+    steps: u64,
+    /// Distance between the requests that are burnt for.
+    every: u64,
+    /// Requests since the last of them.
+    passed: u64,
+}
+
+impl Burn {
+    /// Finds out how many steps take `cpu_ns` of this machine's CPU time, to be spent on one of `every` requests.
+    #[must_use]
+    pub fn calibrated(cpu_ns: Nanos, every: u64) -> Self {
+        let probes = (0..PROBES).map(|_| {
+            let before = clock::thread_cpu();
+            work(PROBE_STEPS);
+            clock::thread_cpu().saturating_sub(before).max(1)
+        });
+        let fastest = probes.min().unwrap_or(1);
+        let steps = u128::from(cpu_ns) * u128::from(PROBE_STEPS) / u128::from(fastest);
+        Self { steps: u64::try_from(steps).unwrap_or(u64::MAX), every: every.max(1), passed: 0 }
+    }
+
+    /// Spends what is due after so many more requests.
+    #[inline]
+    pub fn spend(&mut self, requests: u64) {
+        if self.steps > 0 {
+            self.passed += requests;
+            work(self.steps * (self.passed / self.every));
+            self.passed %= self.every;
+        }
+    }
+
+    /// Measures the CPU time that is spent on a request, on the mean of all.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a mean of milliseconds")]
+    pub fn measure(&self) -> f64 {
+        let mut burn = *self;
+        let (before, mut requests) = (clock::thread_cpu(), 0_u64);
+        loop {
+            burn.spend(self.every);
+            requests += self.every.max(1);
+            let spent = clock::thread_cpu().saturating_sub(before);
+            if self.steps == 0 || spent >= MEASURED_CPU {
+                return spent as f64 / requests as f64;
+            }
+        }
+    }
+}
+
+/// Steps that nobody can leave out, each of which waits for the one before.
+fn work(steps: u64) {
+    let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
+    for _ in 0..steps {
+        state = black_box(state.rotate_left(5) ^ 0xa5a5);
+    }
+    black_box(state);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_is_spent_on_one_request_of_so_many() {
+        let mut burn = Burn { steps: 10, every: 3, passed: 0 };
+        for (requests, passed) in [(1, 1), (1, 2), (1, 0), (7, 1), (2, 0), (0, 0)] {
+            burn.spend(requests);
+            assert_eq!(burn.passed, passed);
+        }
+        let mut none = Burn::default();
+        none.spend(5);
+        assert_eq!(none, Burn::default());
+    }
+
+    #[test]
+    fn ten_times_the_work_costs_about_ten_times_as_much() {
+        let (short, long) = (Burn::calibrated(2_000, 1).measure(), Burn::calibrated(20_000, 1).measure());
+        // CPU time, so that a busy machine does not matter; but another clock rate does.
+        assert!((4.0..25.0).contains(&(long / short)), "{short} {long}");
+        let rare = Burn::calibrated(20_000, 10).measure();
+        assert!((0.4..2.5).contains(&(rare / short)), "{short} {rare}");
+        assert!(Burn::default().measure() < 1e6);
+    }
+}

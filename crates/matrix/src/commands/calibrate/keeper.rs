@@ -1,0 +1,308 @@
+//! Keeper of the labels, a process of its own: it draws effects from the system's randomness, tells their digest beforehand
+//! and the labels at the end, and in between starts servers by number.
+
+use std::{
+    ffi::OsString,
+    io::{BufRead as _, Write as _},
+    path::{Path, PathBuf},
+    process::{ExitCode, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args as ClapArgs;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::{plan::cpus::CpuList, run::process::Process};
+
+/// Name of the hidden subcommand.
+pub(crate) const COMMAND: &str = "keep-labels";
+/// CPU time that every server burns on a request, so that it is slower than its generator, as real ones are, and so that an
+/// effect may be negative.
+const BASE_BURN_NS: f64 = 3_000.0;
+/// Of so many requests one is held up to move the 99th percentile: those that wait behind it are then some of a hundred.
+const TAIL_EVERY: u32 = 2_000;
+/// Servers are asked for within this time.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+const NONCE_BYTES: usize = 32;
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct KeepArgs {
+    #[arg(long)]
+    loadgen: PathBuf,
+    #[arg(long, value_parser = CpuList::parse)]
+    server_cpus: CpuList,
+    #[arg(long)]
+    logs: PathBuf,
+}
+
+/// Figure that an effect is put on, and its size as a fraction.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(super) enum Label {
+    None,
+    Cpu { effect: f64 },
+    P99 { effect: f64 },
+}
+
+/// Labels of all pairs, with what makes their digest impossible to guess.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct Opened {
+    pub(super) nonce: String,
+    pub(super) labels: Vec<Label>,
+}
+
+impl Opened {
+    /// Returns the digest in hexadecimal digits.
+    fn seal(&self) -> Result<String> {
+        let digest = Sha256::digest(serde_json::to_string(self)?.as_bytes());
+        Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+/// What is drawn: the cost and the percentile of the base, by which effects become times, and sizes.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct SealOrder {
+    pub(super) cost_ns: f64,
+    pub(super) p99_us: f64,
+    pub(super) trials: u32,
+    pub(super) effects_percent: Vec<f64>,
+    pub(super) tail_effects_percent: Vec<f64>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(tag = "order", rename_all = "kebab-case")]
+enum Order {
+    /// Two equal servers.
+    Pilot,
+    Seal(SealOrder),
+    Start {
+        trial: u32,
+    },
+    Stop,
+    Open,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+enum Answer {
+    Running(Running),
+    Sealed { digest: String },
+    Stopped,
+    Opened(Opened),
+}
+
+/// Two servers that run.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Running {
+    pub(super) base: Server,
+    pub(super) change: Server,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Server {
+    pub(super) address: String,
+    pub(super) pid: u32,
+}
+
+/// What is said of an answer to another question.
+const OUT_OF_TURN: &str = "the keeper of the labels answered something else";
+
+/// The keeper as the judge sees it.
+pub(super) struct Keeper(Process);
+
+impl Keeper {
+    pub(super) fn start(loadgen: &Path, server_cpus: &CpuList, logs: &Path) -> Result<Self> {
+        let program = std::env::current_exe().context("this program")?;
+        let mut command: Vec<OsString> = vec![program.into(), "bench-matrix".into(), COMMAND.into()];
+        command.extend(["--loadgen".into(), loadgen.into(), "--logs".into(), logs.into()]);
+        command.extend(["--server-cpus".into(), server_cpus.text().into()]);
+        let log = logs.join("keeper.log");
+        let cpus: Vec<usize> = (0..std::thread::available_parallelism().context("cores")?.get()).collect();
+        Ok(Self(Process::start_fed(&command, &cpus, &log, Stdio::piped(), Stdio::piped())?))
+    }
+
+    pub(super) fn pilot(&mut self) -> Result<Running> {
+        self.running(&Order::Pilot)
+    }
+
+    /// Has the labels drawn, and returns their digest.
+    pub(super) fn seal(&mut self, order: SealOrder) -> Result<String> {
+        let Answer::Sealed { digest } = self.ask(&Order::Seal(order))? else { bail!(OUT_OF_TURN) };
+        Ok(digest)
+    }
+
+    /// Starts the two servers of a pair afresh.
+    pub(super) fn start_pair(&mut self, trial: u32) -> Result<Running> {
+        self.running(&Order::Start { trial })
+    }
+
+    pub(super) fn stop(&mut self) -> Result<()> {
+        let Answer::Stopped = self.ask(&Order::Stop)? else { bail!(OUT_OF_TURN) };
+        Ok(())
+    }
+
+    /// Returns the labels.
+    ///
+    /// # Errors
+    /// They are not those of the digest.
+    pub(super) fn open(&mut self, digest: &str) -> Result<Opened> {
+        let Answer::Opened(opened) = self.ask(&Order::Open)? else { bail!(OUT_OF_TURN) };
+        if opened.seal()? != digest {
+            bail!("the labels are not those that were sealed");
+        }
+        Ok(opened)
+    }
+
+    fn running(&mut self, order: &Order) -> Result<Running> {
+        let Answer::Running(running) = self.ask(order)? else { bail!(OUT_OF_TURN) };
+        Ok(running)
+    }
+
+    fn ask(&mut self, order: &Order) -> Result<Answer> {
+        self.0.tell(&serde_json::to_string(order)?)?;
+        let line = self.0.answer(ANSWER_WITHIN).context("the keeper of the labels")?;
+        serde_json::from_str(&line).with_context(|| format!("the keeper said `{line}`"))
+    }
+}
+
+/// The keeper's process: answers orders until its input ends.
+pub(crate) fn keep(args: &KeepArgs) -> Result<ExitCode> {
+    let mut state = State { args, servers: Vec::new(), cost_ns: 0.0, p99_us: 0.0, opened: None };
+    for line in std::io::stdin().lock().lines() {
+        let order = serde_json::from_str(&line.context("standard input")?).context("an order")?;
+        let answer = serde_json::to_string(&state.carry_out(order)?)? + "\n";
+        std::io::stdout().lock().write_all(answer.as_bytes()).context("standard output")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct State<'a> {
+    args: &'a KeepArgs,
+    servers: Vec<Process>,
+    cost_ns: f64,
+    p99_us: f64,
+    opened: Option<Opened>,
+}
+
+impl State<'_> {
+    fn carry_out(&mut self, order: Order) -> Result<Answer> {
+        Ok(match order {
+            Order::Pilot => self.run_pair(Label::None)?,
+            Order::Seal(order) => {
+                let mut random = fastrand::Rng::new();
+                let nonce = (0..NONCE_BYTES).map(|_| format!("{:02x}", random.u8(..))).collect();
+                (self.cost_ns, self.p99_us) = (order.cost_ns, order.p99_us);
+                let opened = Opened { nonce, labels: draw(&order, &mut random) };
+                let digest = opened.seal()?;
+                self.opened = Some(opened);
+                Answer::Sealed { digest }
+            }
+            Order::Start { trial } => {
+                let labels = self.opened.as_ref().context("nothing is sealed")?;
+                self.run_pair(*labels.labels.get(trial as usize).context("no such pair")?)?
+            }
+            Order::Stop => {
+                self.servers.drain(..).try_for_each(Process::stop)?;
+                Answer::Stopped
+            }
+            Order::Open => Answer::Opened(self.opened.clone().context("nothing is sealed")?),
+        })
+    }
+
+    fn run_pair(&mut self, label: Label) -> Result<Answer> {
+        let base = vec![format!("{BASE_BURN_NS}ns")];
+        let change = burns(label, self.cost_ns, self.p99_us);
+        // Which of them starts first must not tell, nor matter.
+        let (base, change) = if fastrand::bool() {
+            let base = self.run("base", &base)?;
+            (base, self.run("change", &change)?)
+        } else {
+            let change = self.run("change", &change)?;
+            (self.run("base", &base)?, change)
+        };
+        Ok(Answer::Running(Running { base, change }))
+    }
+
+    fn run(&mut self, name: &str, burns: &[String]) -> Result<Server> {
+        let words = ["null", "--protocol", "http", "--listen", "127.0.0.1:0"].map(OsString::from);
+        let mut command: Vec<OsString> = std::iter::once(self.args.loadgen.clone().into()).chain(words).collect();
+        command.extend(burns.iter().flat_map(|burn| [OsString::from("--burn"), burn.into()]));
+        let log = self.args.logs.join(format!("server-{name}.log"));
+        let mut process = Process::start(&command, self.args.server_cpus.as_slice(), &log, Stdio::piped())?;
+        let address = process.wait_for_ready_line(0)?;
+        let pid = process.pid();
+        self.servers.push(process);
+        Ok(Server { address, pid })
+    }
+}
+
+/// Returns what a server with this label burns, as `loadgen null --burn` takes it.
+fn burns(label: Label, cost_ns: f64, p99_us: f64) -> Vec<String> {
+    match label {
+        Label::None => vec![format!("{BASE_BURN_NS}ns")],
+        Label::Cpu { effect } => vec![format!("{:.1}ns", BASE_BURN_NS + effect * cost_ns)],
+        Label::P99 { effect } => {
+            vec![format!("{BASE_BURN_NS}ns"), format!("{:.1}us/{TAIL_EVERY}", effect * p99_us)]
+        }
+    }
+}
+
+/// Two of five pairs are equal, the others share the effects, all in random order.
+fn draw(order: &SealOrder, random: &mut fastrand::Rng) -> Vec<Label> {
+    let both = |percent: &f64| [0.01, -0.01].map(|unit| Label::Cpu { effect: percent * unit });
+    let mut kinds: Vec<Label> = order.effects_percent.iter().flat_map(both).collect();
+    kinds.extend(order.tail_effects_percent.iter().map(|percent| Label::P99 { effect: percent * 0.01 }));
+    random.shuffle(&mut kinds);
+    let equal = if kinds.is_empty() { order.trials } else { order.trials * 2 / 5 };
+    let mut labels = vec![Label::None; equal as usize];
+    labels.extend(kinds.iter().cycle().take((order.trials - equal) as usize));
+    random.shuffle(&mut labels);
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(trials: u32) -> SealOrder {
+        SealOrder {
+            cost_ns: 6_000.0,
+            p99_us: 400.0,
+            trials,
+            effects_percent: vec![1.0, 10.0],
+            tail_effects_percent: vec![50.0],
+        }
+    }
+
+    #[test]
+    fn two_of_five_pairs_are_equal_and_the_rest_share_the_effects() {
+        let labels = draw(&order(50), &mut fastrand::Rng::with_seed(1));
+        let count = |label: Label| labels.iter().filter(|it| **it == label).count();
+        assert_eq!((labels.len(), count(Label::None)), (50, 20));
+        for effect in [0.01, -0.01, 0.1, -0.1] {
+            assert_eq!(count(Label::Cpu { effect }), 6);
+        }
+        assert_eq!(count(Label::P99 { effect: 0.5 }), 6);
+        assert_ne!(labels, draw(&order(50), &mut fastrand::Rng::with_seed(2)));
+    }
+
+    #[test]
+    fn an_effect_is_a_share_of_the_whole_cost() {
+        assert_eq!(burns(Label::Cpu { effect: -0.1 }, 6_000.0, 400.0), ["2400.0ns"]);
+        assert_eq!(burns(Label::P99 { effect: 0.5 }, 6_000.0, 400.0), ["3000ns", "200.0us/2000"]);
+        assert_eq!(burns(Label::None, 6_000.0, 400.0), ["3000ns"]);
+    }
+
+    #[test]
+    fn labels_that_were_changed_have_another_seal() {
+        let opened = Opened { nonce: "00".to_owned(), labels: vec![Label::None, Label::Cpu { effect: 0.01 }] };
+        let seal = opened.seal().unwrap();
+        let again: Opened = serde_json::from_str(&serde_json::to_string(&opened).unwrap()).unwrap();
+        assert_eq!(again.seal().unwrap(), seal);
+        let labels = vec![Label::Cpu { effect: 0.01 }, Label::None];
+        assert_ne!(Opened { labels, ..opened.clone() }.seal().unwrap(), seal);
+        assert_ne!(Opened { nonce: "01".to_owned(), ..opened }.seal().unwrap(), seal);
+    }
+}
