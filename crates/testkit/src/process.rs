@@ -72,11 +72,16 @@ impl Process {
     fn open_descriptors(self) -> anyhow::Result<BTreeMap<String, usize>> {
         let mut kinds = BTreeMap::new();
         for descriptor in self.proc_entry()?.fd()? {
-            let kind = match descriptor?.target {
+            let target = descriptor?.target;
+            let kind = match &target {
                 FDTarget::Path(path) => path.display().to_string(),
                 FDTarget::Socket(_) => "socket".to_owned(),
                 FDTarget::Pipe(_) => "pipe".to_owned(),
-                other => format!("{other:?}"),
+                FDTarget::Net(_)
+                | FDTarget::AnonInode(_)
+                | FDTarget::MemFD(_)
+                | FDTarget::Other(..)
+                | FDTarget::Unknown(..) => format!("{target:?}"),
             };
             *kinds.entry(kind).or_default() += 1;
         }
