@@ -19,13 +19,13 @@ pub struct FileRegion {
 pub enum Segment {
     Owned(Vec<u8>),
     Shared(Bytes),
+    Mapped(MappedRegion),
     File(FileRegion),
     Pipe(PipeRegion),
-    Mapped(MappedRegion),
     /// An answer that another thread will give; keeps its place in the order.
     Deferred(DeferredReply),
     /// A step on the socket, in the order of the output.
-    KernelTls(KernelTls),
+    KernelTls(Box<KernelTls>),
 }
 
 impl Segment {

@@ -79,8 +79,8 @@ impl<P: Protocol> ConnectionState<'_, P> {
     }
 
     /// Takes a step of kernel TLS. The crate has no such operation, so these are plain calls, which do not wait.
-    async fn take_kernel_tls(&mut self, stream: &TcpStream, step: KernelTls) -> io::Result<KernelTls> {
-        match &step {
+    async fn take_kernel_tls(&mut self, stream: &TcpStream, step: Box<KernelTls>) -> io::Result<Box<KernelTls>> {
+        match &*step {
             KernelTls::Attach => {
                 let is_attached = ktls::attach(stream).is_ok();
                 self.session.outbox().note_attached(true, is_attached);

@@ -12,7 +12,7 @@ impl Outbox {
         if self.kernel_tls == KernelTlsState::Unused {
             self.kernel_tls = KernelTlsState::Requested;
         }
-        self.push(Segment::KernelTls(step));
+        self.push(Segment::KernelTls(Box::new(step)));
     }
 
     /// Returns the progress towards kernel TLS.
@@ -35,7 +35,7 @@ impl Outbox {
     /// Notes that the step in front has been taken.
     pub fn complete_kernel_tls(&mut self) {
         if let Some(Segment::KernelTls(step)) = self.queue.front() {
-            let is_attach = matches!(step, KernelTls::Attach);
+            let is_attach = matches!(**step, KernelTls::Attach);
             self.queue.pop_front();
             self.note_attached(is_attach, true);
         }
@@ -43,7 +43,9 @@ impl Outbox {
 
     /// Notes that the socket knows no TLS: the step in front, [`KernelTls::Attach`], comes to nothing.
     pub fn refuse_kernel_tls(&mut self) {
-        if let Some(Segment::KernelTls(KernelTls::Attach)) = self.queue.front() {
+        if let Some(Segment::KernelTls(step)) = self.queue.front()
+            && matches!(**step, KernelTls::Attach)
+        {
             self.queue.pop_front();
             self.note_attached(true, false);
         }
