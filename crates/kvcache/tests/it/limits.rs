@@ -1,7 +1,7 @@
 //! Memory of clients: long replies, limits of buffers, and what is given back.
 
 use anyhow::{Context, ensure};
-use testkit::{Client, DriverKind, Server, eventually};
+use testkit::{Client, DriverKind, IoModel, Server, eventually};
 
 use crate::common::{Kv, ask, field, on_every_driver, send, start, text};
 
@@ -176,9 +176,9 @@ const BATCH: usize = 1000;
 impl Requests {
     /// Fewer allocations cost less, and take as much memory. What an allocator keeps is best seen where there are many.
     fn for_driver(driver: DriverKind) -> Self {
-        match driver {
-            DriverKind::TokioUring => Self { batches: 200, value_bytes: 100 },
-            _ => Self { batches: 40, value_bytes: 700 },
+        match driver.descriptor().io {
+            IoModel::Completion => Self { batches: 200, value_bytes: 100 },
+            IoModel::Readiness => Self { batches: 40, value_bytes: 700 },
         }
     }
 
