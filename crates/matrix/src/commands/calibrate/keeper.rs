@@ -21,7 +21,7 @@ pub(crate) const COMMAND: &str = "keep-labels";
 /// CPU time that every server burns on a request, so that it is slower than its generator, as real ones are, and so that an
 /// effect may be negative.
 const BASE_BURN_NS: f64 = 3_000.0;
-/// Of so many requests one is held up to move the 99th percentile: those that wait behind it are then some of a hundred.
+/// Number of requests of which one is held up to move the 99th percentile: those that wait behind it are then some of a hundred.
 const TAIL_EVERY: u32 = 2_000;
 /// Servers are asked for within this time.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ impl Opened {
     }
 }
 
-/// What is drawn: the cost and the percentile of the base, by which effects become times, and sizes.
+/// Order to draw effects: the cost and the percentile of the base, by which effects become times, and their sizes.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct SealOrder {
     pub(super) cost_ns: f64,
@@ -106,7 +106,7 @@ pub(super) struct Server {
     pub(super) pid: u32,
 }
 
-/// What is said of an answer to another question.
+/// Error for an answer to another question.
 const OUT_OF_TURN: &str = "the keeper of the labels answered something else";
 
 /// The keeper as the judge sees it.

@@ -103,7 +103,7 @@ fn percent(text: &str, max: f64) -> Result<f64, String> {
     number.ok_or_else(|| format!("expected a percentage above 0, at most {max}, such as 2"))
 }
 
-/// What was said of one pair before the labels were opened.
+/// Judgement of one pair, before the labels were opened.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 struct Judgement {
     trial: u32,
@@ -111,7 +111,7 @@ struct Judgement {
     seconds: f64,
     cpu: Judged,
     p99: Judged,
-    /// Of cost, after each round from the first that has an interval on.
+    /// Scores of the cost, after each round from the first that has an interval on.
     scores: Vec<f64>,
     pairs_kept: usize,
     pairs_rejected: usize,
@@ -245,7 +245,7 @@ fn progress(trials: u32, judgement: &Judgement) -> String {
     format!("pair {}/{trials}: cost {}, p99 {}, {rounds} rounds, {seconds:.0} s", trial + 1, of(cpu), of(p99))
 }
 
-/// What judges: it knows addresses and nothing else.
+/// The judge: it knows addresses and nothing else.
 struct Judge<'a> {
     bench: PairBench<'a>,
     client_cpus: String,

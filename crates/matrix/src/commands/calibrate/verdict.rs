@@ -1,4 +1,4 @@
-//! What the judgements were worth, once the labels are open.
+//! Verdict on the judgements, once the labels are open.
 
 use std::fmt::Write as _;
 
@@ -56,7 +56,7 @@ pub(super) struct Alarms {
     covered: Proportion,
 }
 
-/// What came of one size of effect, in both directions.
+/// Outcome of one size of effect, in both directions.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct Row {
     metric: PairMetric,
