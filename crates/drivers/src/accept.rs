@@ -72,7 +72,7 @@ impl ConnectionLimit {
         Self::with(config.connections_max, config.limits.admission)
     }
 
-    fn with(max: usize, admission: Option<&'static Admission>) -> Arc<Self> {
+    pub(crate) fn with(max: usize, admission: Option<&'static Admission>) -> Arc<Self> {
         Arc::new(Self { open: AtomicUsize::new(0), max, admission, report: RefusalReport::default() })
     }
 

@@ -240,3 +240,82 @@ fn move_bytes<P: Protocol>(
 pub(crate) fn with_scratch<T>(use_it: impl FnOnce(&mut Scratch) -> T) -> T {
     SCRATCH.with_borrow_mut(use_it)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::TcpStream,
+        os::fd::BorrowedFd,
+        pin::pin,
+        sync::atomic::{AtomicBool, Ordering::Relaxed},
+        task::Waker,
+    };
+
+    use rustix::io::Errno;
+    use sys::listen::Sharing;
+
+    use super::*;
+    use crate::{Shutdown, accept::ConnectionLimit};
+
+    /// A runtime that has no memory to wait with, once.
+    struct Poor(OwnedFd, AtomicBool);
+
+    impl AsFd for Poor {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+
+    impl Readiness for Poor {
+        fn new(socket: OwnedFd) -> io::Result<Self> {
+            Ok(Self(socket, AtomicBool::new(true)))
+        }
+
+        fn poll_receive(
+            &self,
+            _: &mut Context<'_>,
+            _: usize,
+            receive: impl FnOnce() -> io::Result<usize>,
+        ) -> Poll<io::Result<Option<usize>>> {
+            if self.1.swap(false, Relaxed) {
+                return Poll::Ready(Err(Errno::NOMEM.into()));
+            }
+            Poll::Ready(none_if_blocked(receive()))
+        }
+
+        fn poll_send(
+            &self,
+            _: &mut Context<'_>,
+            send: impl FnOnce() -> io::Result<usize>,
+        ) -> Poll<io::Result<Option<usize>>> {
+            Poll::Ready(none_if_blocked(send()))
+        }
+    }
+
+    struct Elapsed;
+
+    impl Timer for Elapsed {
+        fn at(_: std::time::Instant) -> Self {
+            Self
+        }
+
+        fn reset(&mut self, _: std::time::Instant) {}
+
+        fn poll(&mut self, _: &mut Context<'_>) -> Poll<()> {
+            Poll::Ready(())
+        }
+    }
+
+    #[test]
+    fn an_accept_that_cannot_be_waited_for_is_tried_again() {
+        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), Sharing::Alone).unwrap();
+        let _client = TcpStream::connect(listener.address().to_string()).unwrap();
+        let limit = ConnectionLimit::with(1, None);
+        let (mut acceptor, shutdown) = (Acceptor::new(&limit, &[]).unwrap(), Shutdown::default());
+        let (mut drain, counters) = (AcceptorDrain::new(&shutdown), ThreadCounters::default());
+        let mut incoming = Incoming::<Poor, Elapsed>::new(listener).unwrap();
+        let mut next = pin!(incoming.next(&mut acceptor, &mut drain, &counters, true));
+        let accepted = next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(accepted, Poll::Ready(Ok(Some(_)))));
+    }
+}
