@@ -1,7 +1,9 @@
 //! The table `redis`, and the random numbers of `math`.
 
 use std::{
+    any::Any,
     cell::{Cell, RefCell},
+    fmt,
     rc::Rc,
 };
 
@@ -10,61 +12,56 @@ use sha1::{Digest as _, Sha1};
 use wire::resp::Version;
 
 use crate::{
-    convert,
     failure::{self, Failure},
     host::{Interrupt, LogLevel, ask_host},
     number::{general, to_integer, whole},
+    raw,
 };
 
 /// Limit of the arguments of one command.
-const ARGUMENT_BYTES_MAX: usize = 512 << 20;
+pub(crate) const ARGUMENT_BYTES_MAX: usize = 512 << 20;
+/// Limit of the memory that one run leaves to the next in a buffer.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Version of Redis that scripts see.
 const REDIS_VERSION: &str = "7.0.15";
 const REDIS_VERSION_NUM: u32 = 7 << 16 | 15;
 
 /// State of a run that functions of ours share.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Run {
     /// Reason for which the run has to end.
     pub(crate) interrupt: Cell<Option<Interrupt>>,
+    /// True once every instruction fails, so that no `pcall` of the script's keeps it alive.
+    pub(crate) is_ending: Cell<bool>,
+    /// Panic of the host, to go on when the run has ended.
+    pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
     pub(crate) version: Cell<Version>,
     random: Random,
-    buffers: RefCell<Buffers>,
-    memory_max: usize,
+    pub(crate) buffers: RefCell<Buffers>,
     /// Bytes from which on the collector has to keep up with the script, and true once it does.
     pub(crate) much: Cell<usize>,
     pub(crate) is_hurried: Cell<bool>,
 }
 
-/// Bytes that are converted without the limit of the memory at most. What exceeds it is noticed at the script's next step.
-const UNLIMITED_BYTES_MAX: usize = 64 << 10;
-
 /// Memory that calls use again.
 #[derive(Debug, Default)]
-struct Buffers {
-    arguments: Vec<u8>,
-    /// Ends of the arguments.
-    ends: Vec<usize>,
-    reply: Vec<u8>,
+pub(crate) struct Buffers {
+    /// Texts of arguments that are numbers.
+    pub(crate) numbers: Vec<u8>,
+    pub(crate) reply: Vec<u8>,
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("interrupt", &self.interrupt).finish_non_exhaustive()
+    }
 }
 
 impl Run {
-    pub(crate) fn new(seed: u32, memory_max: usize) -> Self {
-        let run = Self { memory_max, ..Self::default() };
+    pub(crate) fn new(seed: u32) -> Self {
+        let run = Self::default();
         run.random.seed(seed);
         run
-    }
-
-    /// Sets the limit of the memory that code of scripts has.
-    pub(crate) fn limit_memory(&self, lua: &Lua) -> mlua::Result<()> {
-        lua.set_memory_limit(self.memory_max).map(|_| ())
-    }
-
-    /// Lifts the limit of the memory until the result is dropped, if no more than `bytes` of strings are added meanwhile
-    /// and those are few. With a limit, mlua guards every single step against its error, which costs more than the step.
-    pub(crate) fn without_limit<'l>(&'l self, lua: &'l Lua, bytes: usize) -> Option<Unlimited<'l>> {
-        let is_lifted = bytes <= UNLIMITED_BYTES_MAX && lua.set_memory_limit(0).is_ok();
-        is_lifted.then_some(Unlimited { run: self, lua })
     }
 
     /// Begins a run: nothing is left of the one before it.
@@ -73,30 +70,23 @@ impl Run {
         self.version.set(Version::Resp2);
     }
 
-    /// Asks the host whether the script may go on.
-    pub(crate) fn poll(&self) -> mlua::Result<()> {
-        match ask_host(|host| host.poll()) {
-            Some(Err(interrupt)) => Err(self.stop(interrupt)),
-            Some(Ok(())) | None => Ok(()),
+    /// Gives large buffers back.
+    pub(crate) fn trim(&self) {
+        let mut buffers = self.buffers.borrow_mut();
+        if buffers.reply.capacity() > BUFFER_BYTES_MAX {
+            buffers.reply = Vec::new();
         }
     }
 
-    fn stop(&self, interrupt: Interrupt) -> mlua::Error {
-        self.interrupt.set(Some(interrupt));
-        Failure::Interrupt(interrupt).into()
-    }
-}
-
-/// Time without a limit of the memory.
-pub(crate) struct Unlimited<'l> {
-    run: &'l Run,
-    lua: &'l Lua,
-}
-
-impl Drop for Unlimited<'_> {
-    fn drop(&mut self) {
-        // It was possible before.
-        let _ = self.run.limit_memory(self.lua);
+    /// Asks the host whether the script may go on.
+    pub(crate) fn poll(&self) -> mlua::Result<()> {
+        match ask_host(|host| host.poll()) {
+            Some(Err(interrupt)) => {
+                self.interrupt.set(Some(interrupt));
+                Err(Failure::Interrupt(interrupt).into())
+            }
+            Some(Ok(())) | None => Ok(()),
+        }
     }
 }
 
@@ -170,10 +160,7 @@ pub(crate) fn table(lua: &Lua, run: &Rc<Run>) -> mlua::Result<Table> {
         redis.raw_set(name, number)?;
     }
     redis.raw_set("REDIS_VERSION", REDIS_VERSION)?;
-    let state = Rc::clone(run);
-    redis.raw_set("call", lua.create_function(move |lua, args: MultiValue| call(lua, &state, &args, true))?)?;
-    let state = Rc::clone(run);
-    redis.raw_set("pcall", lua.create_function(move |lua, args: MultiValue| call(lua, &state, &args, false))?)?;
+    raw::add_functions(lua, &redis, run)?;
     let state = Rc::clone(run);
     redis.raw_set("setresp", lua.create_function(move |lua, args: MultiValue| set_version(lua, &state, &args))?)?;
     redis.raw_set("error_reply", lua.create_function(|lua, args| single_field(lua, &args, true))?)?;
@@ -189,61 +176,28 @@ pub(crate) fn table(lua: &Lua, run: &Rc<Run>) -> mlua::Result<Table> {
     Ok(redis)
 }
 
-/// Runs a command: `redis.call`, which raises errors, and `redis.pcall`, which returns them.
-fn call(lua: &Lua, run: &Run, args: &MultiValue, raises: bool) -> mlua::Result<Value> {
-    if let Some(interrupt) = run.interrupt.get() {
-        return Err(Failure::Interrupt(interrupt).into());
-    }
-    let mut buffers = run.buffers.borrow_mut();
-    let Buffers { arguments, ends, reply } = &mut *buffers;
-    arguments.clear();
-    ends.clear();
-    reply.clear();
-    match collect(args, arguments, ends) {
-        Some(refusal) if raises => return Err(failure::reply(refusal)),
-        Some(refusal) => return Ok(Value::Table(failure::reply_table(lua, refusal.as_bytes())?)),
-        None => {
-            let mut begin = 0;
-            let slices: smallvec::SmallVec<[&[u8]; 8]> =
-                ends.iter().map(|&end| &arguments[std::mem::replace(&mut begin, end)..end]).collect();
-            match ask_host(|host| host.call(&slices, reply)) {
-                Some(Ok(())) => {}
-                Some(Err(interrupt)) => return Err(run.stop(interrupt)),
-                None => return Err(failure::reply("ERR redis.call outside of a script")),
-            }
-        }
-    }
-    if raises && let [b'-', text @ .., b'\r', b'\n'] = &reply[..] {
-        return Err(failure::reply(text));
-    }
-    let _unlimited = run.without_limit(lua, reply.len());
-    convert::to_lua(lua, &mut &reply[..])
-}
-
-/// Collects the arguments of a command. Returns why it is refused.
+/// Collects the arguments of a command that is only asked about. Returns why it is refused.
 fn collect(args: &MultiValue, arguments: &mut Vec<u8>, ends: &mut Vec<usize>) -> Option<&'static str> {
-    const NONE: &str = "ERR Please specify at least one argument for this redis lib call";
-    const WRONG_TYPE: &str = "ERR Lua redis lib command arguments must be strings or integers";
-    const TOO_LONG: &str = "ERR Lua redis lib command arguments are too long";
     if args.is_empty() {
-        return Some(NONE);
+        return Some(raw::WITHOUT_ARGUMENTS);
     }
     for arg in args {
         match arg {
             Value::String(text) => arguments.extend_from_slice(&text.as_bytes()),
             Value::Integer(number) => add_number(*number as f64, arguments),
             Value::Number(number) => add_number(*number, arguments),
-            _ => return Some(WRONG_TYPE),
+            _ => return Some(raw::WRONG_TYPE),
         }
         if arguments.len() > ARGUMENT_BYTES_MAX {
-            return Some(TOO_LONG);
+            return Some(raw::TOO_LONG);
         }
         ends.push(arguments.len());
     }
     None
 }
 
-fn add_number(number: f64, arguments: &mut Vec<u8>) {
+/// Appends a number as Redis reads it.
+pub(crate) fn add_number(number: f64, arguments: &mut Vec<u8>) {
     match whole(number) {
         Some(integer) => arguments.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes()),
         None => arguments.extend_from_slice(general(number, 17).as_bytes()),

@@ -3,7 +3,7 @@
 use std::{fmt, rc::Rc};
 
 use mlua::{
-    Either, Function, HookTriggers, IntoLua, Lua, LuaOptions, StdLib, Table, Value, Variadic, VmState,
+    Function, HookTriggers, Lua, LuaOptions, RegistryKey, StdLib, Table, VmState,
     chunk::ChunkMode,
     state::{GcIncParams, GcMode},
 };
@@ -12,11 +12,10 @@ use wire::resp::{Version, reply};
 
 use crate::{
     api::{self, Run},
-    bit,
-    convert::{self, Versions},
-    failure,
+    bit, failure,
     host::{Host, Interrupt, with_host},
     json, msgpack, pack,
+    raw::{Ended, Machine, Raised},
     source::{Digest, Source},
 };
 
@@ -31,18 +30,11 @@ const GARBAGE_BYTES: usize = 1 << 20;
 const PAUSE_MIN: usize = 200;
 const PAUSE_MAX: usize = 1000;
 
-/// Arguments of a script that are handed over as such at most. Of more a table is made first, since the stack of the machine
-/// is limited.
-const VARIADIC_MAX: usize = 100;
-
 /// One Lua state, for the scripts of one thread.
 pub struct Engine {
     lua: Lua,
     run: Rc<Run>,
-    /// Trusted function that runs a script and collects its errors.
-    runner: Function,
-    /// The same for no key, one and two, which take keys and arguments as they come.
-    runners: Vec<Function>,
+    machine: Machine,
     memory_max: usize,
 }
 
@@ -50,7 +42,7 @@ pub struct Engine {
 #[derive(Debug)]
 pub struct Compiled {
     digest: Digest,
-    function: Function,
+    function: RegistryKey,
 }
 
 /// Failure to make or to use a Lua state.
@@ -88,11 +80,11 @@ impl Engine {
     pub fn new(memory_max: usize, seed: u32) -> Result<Self, EngineError> {
         let failed = |error: mlua::Error| EngineError::State(failure::plain_text(&error));
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new()).map_err(failed)?;
-        let run = Rc::new(Run::new(seed, memory_max));
-        let (runner, runners) = sandbox(&lua, &run).map_err(failed)?;
-        let engine = Self { lua, run, runner, runners, memory_max };
+        let run = Rc::new(Run::new(seed));
+        let machine = sandbox(&lua, &run).map_err(failed)?;
+        let engine = Self { lua, run, machine, memory_max };
         engine.poll_every(POLL_INSTRUCTIONS).map_err(failed)?;
-        engine.run.limit_memory(&engine.lua).map_err(failed)?;
+        engine.lua.set_memory_limit(memory_max).map_err(failed)?;
         engine.collect_garbage();
         Ok(engine)
     }
@@ -104,6 +96,7 @@ impl Engine {
 
     /// Collects what is garbage, such as compiled scripts that have been dropped.
     pub fn collect_garbage(&self) {
+        self.lua.expire_registry_values();
         // What is garbage now goes with the next collection, if this one finds no memory.
         let _ = self.lua.gc_collect();
         let (live, garbage) = (self.lua.used_memory().max(1), GARBAGE_BYTES.min(self.memory_max / 16));
@@ -118,7 +111,7 @@ impl Engine {
     /// It is no Lua 5.1, or too large.
     pub fn compile(&self, digest: Digest, source: &Source) -> Result<Compiled, EngineError> {
         let chunk = self.lua.load(source.code()).set_name(CHUNK).set_mode(ChunkMode::Text);
-        let function = chunk.into_function();
+        let function = chunk.into_function().and_then(|function| self.lua.create_registry_value(function));
         let function = function.map_err(|error| EngineError::Compile(failure::plain_text(&error)))?;
         Ok(Compiled { digest, function })
     }
@@ -133,28 +126,15 @@ impl Engine {
         client: Version,
         out: &mut Vec<u8>,
     ) -> Finished {
-        let digest = script.digest;
         self.run.begin();
         let begin = out.len();
-        let outcome = with_host(host, || self.evaluate(&script.function, keys, argv));
-        let is_error = match outcome {
-            _ if self.run.interrupt.get().is_some() => Ok(false),
-            Ok((true, value)) => {
-                let _unlimited = self.run.without_limit(&self.lua, 0);
-                let versions = Versions { client, script: self.run.version.get() };
-                convert::to_reply(&value, versions, out).map(|_| false)
-            }
-            Ok((false, error)) => {
-                reply::error(out, error_text(&error, digest));
-                Ok(true)
-            }
-            Err(error) => Err(error),
-        };
-        let is_error = is_error.unwrap_or_else(|error| {
+        let ended = with_host(host, || self.machine.run(&script.function, keys, argv, client, out));
+        let is_error = !matches!(ended, Ended::Replied);
+        if is_error && self.run.interrupt.get().is_none() {
             out.truncate(begin);
-            reply::error(out, format!("ERR Error running script {}, {}", digest.hex(), failure::plain_text(&error)));
-            true
-        });
+            reply::error(out, error_text(ended, script.digest));
+        }
+        self.run.trim();
         // A script that has taken much leaves garbage that others should not have to collect.
         if self.run.is_hurried.take() || self.lua.used_memory() > self.run.much.get() {
             self.collect_garbage();
@@ -162,36 +142,13 @@ impl Engine {
         match self.run.interrupt.take() {
             Some(interrupt) => {
                 // From here on the machine asks at its usual pace again; that cannot fail for a hook that is there.
+                self.run.is_ending.set(false);
                 let _ = self.poll_every(POLL_INSTRUCTIONS);
+                out.truncate(begin);
                 Finished::Interrupted(interrupt)
             }
             None => Finished::Replied { is_error },
         }
-    }
-
-    fn evaluate(&self, script: &Function, keys: &[&[u8]], argv: &[&[u8]]) -> mlua::Result<(bool, Value)> {
-        // As long as no code of the script's runs, it is known how much is taken.
-        let bytes: usize = keys.iter().chain(argv).map(|string| string.len()).sum();
-        let unlimited = self.run.without_limit(&self.lua, bytes);
-        if let Some(runner) = self.runners.get(keys.len())
-            && argv.len() <= VARIADIC_MAX
-            && unlimited.is_some()
-        {
-            let strings = keys.iter().chain(argv).map(|bytes| argument(bytes));
-            let limit = Either::Right(Argument::Limit(&self.run));
-            return runner.call((script, Variadic::from_iter(strings.chain([limit]))));
-        }
-        let (keys, argv) = (self.sequence(keys)?, self.sequence(argv)?);
-        drop(unlimited);
-        self.runner.call((script, keys, argv))
-    }
-
-    fn sequence(&self, strings: &[&[u8]]) -> mlua::Result<Table> {
-        let table = self.lua.create_table_with_capacity(strings.len(), 0)?;
-        for (index, bytes) in (1..).zip(strings) {
-            table.raw_seti(index, argument(bytes))?;
-        }
-        Ok(table)
     }
 
     /// Has the host asked after so many instructions, again and again.
@@ -200,34 +157,11 @@ impl Engine {
     }
 }
 
-/// Argument of a script that is no text.
-enum Argument<'a> {
-    Bytes(&'a [u8]),
-    /// The last one, which a script does not see: from here on the memory is limited.
-    Limit(&'a Run),
-}
-
-impl IntoLua for Argument<'_> {
-    fn into_lua(self, lua: &Lua) -> mlua::Result<Value> {
-        match self {
-            Self::Bytes(bytes) => lua.create_string(bytes).map(Value::String),
-            Self::Limit(run) => run.limit_memory(lua).map(|()| Value::Nil),
-        }
-    }
-}
-
-/// Texts are pushed as they are, other bytes by way of a handle.
-fn argument(bytes: &[u8]) -> Either<&str, Argument<'_>> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Either::Left(text),
-        Err(_) => Either::Right(Argument::Bytes(bytes)),
-    }
-}
-
 fn set_hook(lua: &Lua, run: &Rc<Run>, instructions: u32) -> mlua::Result<()> {
     let run = Rc::clone(run);
     lua.set_global_hook(HookTriggers::new().every_nth_instruction(instructions), move |lua, _| {
         if let Some(interrupt) = run.interrupt.get() {
+            end_soon(lua, &run)?;
             return Err(failure::Failure::Interrupt(interrupt).into());
         }
         if lua.used_memory() > run.much.get() && !run.is_hurried.replace(true) {
@@ -235,11 +169,15 @@ fn set_hook(lua: &Lua, run: &Rc<Run>, instructions: u32) -> mlua::Result<()> {
         }
         let polled = run.poll();
         if polled.is_err() {
-            // From here on every instruction fails, so that no pcall of the script's keeps it alive.
-            set_hook(lua, &run, 1)?;
+            end_soon(lua, &run)?;
         }
         polled.map(|()| VmState::Continue)
     })
+}
+
+/// Has every instruction fail from here on, so that no pcall of the script's keeps it alive.
+fn end_soon(lua: &Lua, run: &Rc<Run>) -> mlua::Result<()> {
+    if run.is_ending.replace(true) { Ok(()) } else { set_hook(lua, run, 1) }
 }
 
 /// Sets the collector's pause, from its next collection on.
@@ -248,8 +186,8 @@ fn set_pause(lua: &Lua, percent: usize) {
     lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(percent)));
 }
 
-/// Sets up what scripts see. Returns the function that runs them, and those for few keys.
-fn sandbox(lua: &Lua, run: &Rc<Run>) -> mlua::Result<(Function, Vec<Function>)> {
+/// Sets up what scripts see. Returns the machine that runs them.
+fn sandbox(lua: &Lua, run: &Rc<Run>) -> mlua::Result<Machine> {
     let native = lua.create_table()?;
     native.raw_set("caught", lua.create_function(failure::caught)?)?;
     native.raw_set("locate", lua.create_function(failure::locate)?)?;
@@ -261,31 +199,23 @@ fn sandbox(lua: &Lua, run: &Rc<Run>) -> mlua::Result<(Function, Vec<Function>)> 
     libraries.raw_set("cmsgpack", msgpack::table(lua)?)?;
     libraries.raw_set("cjson", json::table(lua)?)?;
     let chunk = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
-    let (globals, runner, runners): (Table, Function, Vec<Function>) = chunk.call((native, libraries))?;
+    let (globals, real, handler): (Table, Table, Function) = chunk.call((native, libraries))?;
     lua.set_globals(globals)?;
-    Ok((runner, runners))
+    Machine::new(lua, run, real, handler)
 }
 
 /// Returns the reply for an error that a script has raised.
-fn error_text(error: &Value, digest: Digest) -> Vec<u8> {
-    let Value::Table(table) = error else {
-        let text = match error {
-            Value::String(text) => text.to_string_lossy(),
-            Value::Error(error) => failure::plain_text(error),
-            _ => "execution failure".to_owned(),
-        };
-        return format!("ERR Error running script {}, {text}", digest.hex()).into_bytes();
-    };
-    let field = |name: &str| match table.raw_get(name) {
-        Ok(Value::String(text)) => Some(text.as_bytes().to_vec()),
-        Ok(Value::Integer(number)) => Some(number.to_string().into_bytes()),
-        Ok(Value::Number(number)) => Some(crate::number::general(number, 14).into_bytes()),
-        _ => None,
-    };
-    let mut text = field("err").unwrap_or_else(|| b"ERR unknown error".to_vec());
-    if let (Some(source), Some(line)) = (field("source"), field("line")) {
-        text.extend_from_slice(format!(" script: {}, on ", digest.hex()).as_bytes());
-        text.extend_from_slice(&[&source[..], b":", &line, b"."].concat());
+fn error_text(ended: Ended, digest: Digest) -> Vec<u8> {
+    match ended {
+        Ended::Replied => Vec::new(),
+        Ended::Failed(text) => [format!("ERR Error running script {}, ", digest.hex()).as_bytes(), &text].concat(),
+        Ended::Raised(Raised { err, source, line }) => {
+            let mut text = err.unwrap_or_else(|| b"ERR unknown error".to_vec());
+            if let (Some(source), Some(line)) = (source, line) {
+                text.extend_from_slice(format!(" script: {}, on ", digest.hex()).as_bytes());
+                text.extend_from_slice(&[&source[..], b":", &line, b"."].concat());
+            }
+            text
+        }
     }
-    text
 }

@@ -18,16 +18,20 @@ pub(crate) enum Failure {
     Interrupt(Interrupt),
 }
 
-/// Text of a script that SCRIPT KILL has ended.
-pub(crate) const KILLED: &str = "ERR Script killed by user with SCRIPT KILL.";
+/// Returns the text of an error that ends a script.
+pub(crate) fn interrupt_text(interrupt: Interrupt) -> &'static str {
+    match interrupt {
+        Interrupt::Killed => "ERR Script killed by user with SCRIPT KILL.",
+        Interrupt::Restarted => "ERR the script is run again",
+    }
+}
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reply(text) => f.write_str(&String::from_utf8_lossy(text)),
             Self::Text(text) => f.write_str(text),
-            Self::Interrupt(Interrupt::Killed) => f.write_str(KILLED),
-            Self::Interrupt(Interrupt::Restarted) => f.write_str("ERR the script is run again"),
+            Self::Interrupt(interrupt) => f.write_str(interrupt_text(*interrupt)),
         }
     }
 }

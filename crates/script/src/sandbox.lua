@@ -203,25 +203,4 @@ local function handle(err)
   return err
 end
 
-local function run(call, keys, argv)
-  real.KEYS, real.ARGV = keys, argv
-  return xpcall(call, handle)
-end
-
--- Where there are few keys, their tables are made here, which takes less than to make them from outside.
-local runners = {
-  function(call, ...)
-    real.KEYS, real.ARGV = {}, { ... }
-    return xpcall(call, handle)
-  end,
-  function(call, key, ...)
-    real.KEYS, real.ARGV = { key }, { ... }
-    return xpcall(call, handle)
-  end,
-  function(call, first, second, ...)
-    real.KEYS, real.ARGV = { first, second }, { ... }
-    return xpcall(call, handle)
-  end,
-}
-
-return env, run, runners
+return env, real, handle

@@ -9,3 +9,11 @@ const PIECE_BYTES: usize = 1 << 20;
 pub(crate) fn with_stack<T>(step: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STEP_BYTES, PIECE_BYTES, step)
 }
+
+/// Bytes of the stack that a reply takes whose tables lie in one another as deep as may be, and a command.
+const RUN_BYTES: usize = 256 << 10;
+
+/// Runs a script with enough stack.
+pub(crate) fn with_stack_of_run<T>(run: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(RUN_BYTES, PIECE_BYTES, run)
+}

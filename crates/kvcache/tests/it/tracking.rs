@@ -3,20 +3,25 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, ensure};
-use testkit::{Client, Server};
+use testkit::{Client, Server, eventually, sample_of};
 
 use crate::common::{Kv, ask, exchange, field, on_every_driver, send, start, text};
 
 /// Connects a client that speaks RESP3.
 fn resp3(server: &Server) -> anyhow::Result<Client> {
     let mut client = server.connect()?;
-    send(&mut client, &[b"HELLO", b"3"])?;
+    begin_resp3(&mut client)?;
+    Ok(client)
+}
+
+fn begin_resp3(client: &mut Client) -> anyhow::Result<()> {
+    send(client, &[b"HELLO", b"3"])?;
     let end = b"$7\r\nmodules\r\n*0\r\n";
     let mut got = Vec::new();
     while !got.ends_with(end) {
         got.extend(client.take(1)?);
     }
-    Ok(client)
+    Ok(())
 }
 
 /// Answers the push that tells that a key has changed.
@@ -64,53 +69,57 @@ fn a_reader_is_told_of_every_change_on_every_driver() {
 
 /// This is how rueidis and valkey-go begin: what follows CLIENT CACHING YES is remembered, and nothing else.
 #[test]
-fn opt_in_remembers_what_is_asked_for() -> anyhow::Result<()> {
-    for store in ["packed", "partitioned"] {
-        let server = start(&["--threads", "2", "--store", store])?;
-        let (mut reader, mut writer) = (resp3(&server)?, server.connect()?);
-        ask(&mut writer, "MSET a 1 b 2 c 3", "+OK\r\n")?;
-        ask(&mut reader, "CLIENT TRACKING ON OPTIN", "+OK\r\n")?;
-        ask(&mut reader, "GET a", "$1\r\n1\r\n")?;
-        ask(&mut reader, "CLIENT CACHING YES", "+OK\r\n")?;
-        ask(&mut reader, "GET b", "$1\r\n2\r\n")?;
-        ask(&mut reader, "GET a", "$1\r\n1\r\n")?;
-        for request in ["CLIENT CACHING YES", "MULTI"] {
-            ask(&mut reader, request, "+OK\r\n")?;
-        }
-        for request in ["PTTL c", "GET c"] {
-            ask(&mut reader, request, "+QUEUED\r\n")?;
-        }
-        ask(&mut reader, "EXEC", "*2\r\n:-1\r\n$1\r\n3\r\n")?;
-        for (key, is_told) in [("a", false), ("b", true), ("c", true)] {
-            ask(&mut writer, &format!("SET {key} x"), "+OK\r\n")?;
-            if is_told {
-                reader.expect(invalid(key).as_bytes()).with_context(|| format!("{store}: {key}"))?;
+fn opt_in_remembers_what_is_asked_for_on_every_driver() {
+    on_every_driver(|driver| {
+        for store in sample_of(driver, &["packed", "partitioned"]) {
+            let server = start(&["--driver", driver.name(), "--threads", "2", "--store", store])?;
+            let (mut reader, mut writer) = (resp3(&server)?, server.connect()?);
+            ask(&mut writer, "MSET a 1 b 2 c 3", "+OK\r\n")?;
+            ask(&mut reader, "CLIENT TRACKING ON OPTIN", "+OK\r\n")?;
+            ask(&mut reader, "GET a", "$1\r\n1\r\n")?;
+            ask(&mut reader, "CLIENT CACHING YES", "+OK\r\n")?;
+            ask(&mut reader, "GET b", "$1\r\n2\r\n")?;
+            ask(&mut reader, "GET a", "$1\r\n1\r\n")?;
+            for request in ["CLIENT CACHING YES", "MULTI"] {
+                ask(&mut reader, request, "+OK\r\n")?;
             }
-            is_quiet(&mut reader)?;
+            for request in ["PTTL c", "GET c"] {
+                ask(&mut reader, request, "+QUEUED\r\n")?;
+            }
+            ask(&mut reader, "EXEC", "*2\r\n:-1\r\n$1\r\n3\r\n")?;
+            for (key, is_told) in [("a", false), ("b", true), ("c", true)] {
+                ask(&mut writer, &format!("SET {key} x"), "+OK\r\n")?;
+                if is_told {
+                    reader.expect(invalid(key).as_bytes()).with_context(|| format!("{store}: {key}"))?;
+                }
+                is_quiet(&mut reader)?;
+            }
+            let why = "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.\r\n";
+            ask(&mut reader, "CLIENT CACHING NO", why)?;
         }
-        let why = "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.\r\n";
-        ask(&mut reader, "CLIENT CACHING NO", why)?;
-    }
-    Ok(())
+        Ok(())
+    });
 }
 
 #[test]
-fn opt_out_and_no_loop_leave_keys_out() -> anyhow::Result<()> {
-    let server = start(&["--threads", "1"])?;
-    let (mut reader, mut writer) = (resp3(&server)?, server.connect()?);
-    ask(&mut reader, "CLIENT TRACKING ON OPTOUT NOLOOP", "+OK\r\n")?;
-    ask(&mut reader, "CLIENT CACHING NO", "+OK\r\n")?;
-    ask(&mut reader, "GET a", "_\r\n")?;
-    ask(&mut reader, "MGET b c", "*2\r\n_\r\n_\r\n")?;
-    ask(&mut writer, "MSET a 1 c 1", "+OK\r\n")?;
-    reader.expect(invalid("c").as_bytes())?;
-    ask(&mut reader, "SET b 1", "+OK\r\n")?;
-    is_quiet(&mut reader)?;
-    ask(&mut writer, "SET b 2", "+OK\r\n")?;
-    is_quiet(&mut reader)?;
-    ask(&mut reader, "GET b", "$1\r\n2\r\n")?;
-    ask(&mut writer, "DEL b", ":1\r\n")?;
-    reader.expect(invalid("b").as_bytes())
+fn opt_out_and_no_loop_leave_keys_out_on_every_driver() {
+    on_every_driver(|driver| {
+        let server = start(&["--driver", driver.name(), "--threads", "1"])?;
+        let (mut reader, mut writer) = (resp3(&server)?, server.connect()?);
+        ask(&mut reader, "CLIENT TRACKING ON OPTOUT NOLOOP", "+OK\r\n")?;
+        ask(&mut reader, "CLIENT CACHING NO", "+OK\r\n")?;
+        ask(&mut reader, "GET a", "_\r\n")?;
+        ask(&mut reader, "MGET b c", "*2\r\n_\r\n_\r\n")?;
+        ask(&mut writer, "MSET a 1 c 1", "+OK\r\n")?;
+        reader.expect(invalid("c").as_bytes())?;
+        ask(&mut reader, "SET b 1", "+OK\r\n")?;
+        is_quiet(&mut reader)?;
+        ask(&mut writer, "SET b 2", "+OK\r\n")?;
+        is_quiet(&mut reader)?;
+        ask(&mut reader, "GET b", "$1\r\n2\r\n")?;
+        ask(&mut writer, "DEL b", ":1\r\n")?;
+        reader.expect(invalid("b").as_bytes())
+    });
 }
 
 #[test]
@@ -133,50 +142,72 @@ fn broadcasts_follow_prefixes_on_every_driver() {
 }
 
 #[test]
-fn a_client_of_resp2_has_another_connection_told() -> anyhow::Result<()> {
-    let server = start(&["--threads", "2"])?;
-    let (mut listener, mut reader, mut writer) = (server.connect()?, server.connect()?, server.connect()?);
-    send(&mut listener, &[b"CLIENT", b"ID"])?;
-    let id = listener.read_line()?.trim_start_matches(':').trim_end().to_owned();
-    let refusal = "-ERR The client you want to redirect to has to subscribe to __redis__:invalidate first\r\n";
-    ask(&mut reader, &format!("CLIENT TRACKING ON REDIRECT {id}"), refusal)?;
-    let refusal = "-ERR The client ID you want redirect to does not exist\r\n";
-    ask(&mut reader, "CLIENT TRACKING ON REDIRECT 4711", refusal)?;
-    ask(
-        &mut listener,
-        "SUBSCRIBE __redis__:invalidate",
-        "*3\r\n$9\r\nsubscribe\r\n$20\r\n__redis__:invalidate\r\n:1\r\n",
-    )?;
-    ask(&mut reader, &format!("CLIENT TRACKING ON REDIRECT {id}"), "+OK\r\n")?;
-    ask(&mut reader, "CLIENT GETREDIR", &format!(":{id}\r\n"))?;
-    ask(&mut reader, "GET k", "$-1\r\n")?;
-    ask(&mut writer, "SET k v", "+OK\r\n")?;
-    let message = "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n";
-    listener.expect(format!("{message}*1\r\n$1\r\nk\r\n").as_bytes())?;
-    ask(&mut writer, "FLUSHDB", "+OK\r\n")?;
-    listener.expect(format!("{message}$-1\r\n").as_bytes())?;
-    let list = text(&mut writer, "CLIENT LIST")?;
-    ensure!(list.contains(" flags=t ") && list.contains(&format!(" redir={id} ")), "{list}");
-    is_quiet(&mut reader)
+fn a_client_of_resp2_has_another_connection_told_on_every_driver() {
+    on_every_driver(|driver| {
+        let server = start(&["--driver", driver.name(), "--threads", "2"])?;
+        let (mut listener, mut reader, mut writer) = (server.connect()?, server.connect()?, server.connect()?);
+        send(&mut listener, &[b"CLIENT", b"ID"])?;
+        let id = listener.read_line()?.trim_start_matches(':').trim_end().to_owned();
+        let refusal = "-ERR The client you want to redirect to has to subscribe to __redis__:invalidate first\r\n";
+        ask(&mut reader, &format!("CLIENT TRACKING ON REDIRECT {id}"), refusal)?;
+        let refusal = "-ERR The client ID you want redirect to does not exist\r\n";
+        ask(&mut reader, "CLIENT TRACKING ON REDIRECT 4711", refusal)?;
+        ask(
+            &mut listener,
+            "SUBSCRIBE __redis__:invalidate",
+            "*3\r\n$9\r\nsubscribe\r\n$20\r\n__redis__:invalidate\r\n:1\r\n",
+        )?;
+        ask(&mut reader, &format!("CLIENT TRACKING ON REDIRECT {id}"), "+OK\r\n")?;
+        ask(&mut reader, "CLIENT GETREDIR", &format!(":{id}\r\n"))?;
+        ask(&mut reader, "GET k", "$-1\r\n")?;
+        ask(&mut writer, "SET k v", "+OK\r\n")?;
+        let message = "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n";
+        listener.expect(format!("{message}*1\r\n$1\r\nk\r\n").as_bytes())?;
+        ask(&mut writer, "FLUSHDB", "+OK\r\n")?;
+        listener.expect(format!("{message}$-1\r\n").as_bytes())?;
+        let list = text(&mut writer, "CLIENT LIST")?;
+        ensure!(list.contains(" flags=t ") && list.contains(&format!(" redir={id} ")), "{list}");
+        is_quiet(&mut reader)
+    });
 }
 
 /// The table is bounded: a key that it forgets is told as a change.
 #[test]
-fn a_full_table_forgets_keys_and_says_so() -> anyhow::Result<()> {
-    let server = start(&["--threads", "1"])?;
-    let (mut reader, mut other) = (resp3(&server)?, server.connect()?);
-    ask(&mut other, "CONFIG SET tracking-table-max-keys 2", "+OK\r\n")?;
-    ask(&mut reader, "CLIENT TRACKING ON", "+OK\r\n")?;
-    for key in ["a", "b"] {
-        ask(&mut reader, &format!("GET {key}"), "_\r\n")?;
-    }
-    send(&mut reader, &[b"GET", b"c"])?;
-    let got = String::from_utf8(reader.take("_\r\n".len() + invalid("a").len())?)?;
-    ensure!(["a", "b", "c"].iter().any(|key| got.contains(&invalid(key))), "{got:?}");
-    let stats = text(&mut other, "INFO stats")?;
-    assert_eq!(field(&stats, "tracking_total_keys")?, "2");
-    drop(reader);
-    testkit::eventually("nobody tracks", || Ok(field(&text(&mut other, "INFO clients")?, "tracking_clients")? == "0"))
+fn a_full_table_forgets_keys_and_says_so_on_every_driver() {
+    on_every_driver(|driver| {
+        let server = start(&["--driver", driver.name(), "--threads", "1"])?;
+        let (mut reader, mut other) = (resp3(&server)?, server.connect()?);
+        ask(&mut other, "CONFIG SET tracking-table-max-keys 2", "+OK\r\n")?;
+        ask(&mut reader, "CLIENT TRACKING ON", "+OK\r\n")?;
+        for key in ["a", "b"] {
+            ask(&mut reader, &format!("GET {key}"), "_\r\n")?;
+        }
+        send(&mut reader, &[b"GET", b"c"])?;
+        let got = String::from_utf8(reader.take("_\r\n".len() + invalid("a").len())?)?;
+        ensure!(["a", "b", "c"].iter().any(|key| got.contains(&invalid(key))), "{got:?}");
+        let stats = text(&mut other, "INFO stats")?;
+        assert_eq!(field(&stats, "tracking_total_keys")?, "2");
+        drop(reader);
+        eventually("nobody tracks", || Ok(field(&text(&mut other, "INFO clients")?, "tracking_clients")? == "0"))
+    });
+}
+
+/// Nobody waits for a client that lets what it is told lie.
+#[test]
+fn a_tracking_client_that_does_not_read_is_closed_on_every_driver() {
+    on_every_driver(|driver| {
+        let args = ["--driver", driver.name(), "--threads", "2", "--max-pushed", "256KiB", "--stall-timeout", "10min"];
+        let server = start(&args)?;
+        let (mut idle, mut writer) = (Client::connect_with_buffer(server.address(), 16 << 10)?, server.connect()?);
+        begin_resp3(&mut idle)?;
+        ask(&mut idle, "CLIENT TRACKING ON BCAST", "+OK\r\n")?;
+        let key = "k".repeat(100_000);
+        eventually("it is closed", || {
+            ask(&mut writer, &format!("SET {key} v"), "+OK\r\n")?;
+            Ok(field(&text(&mut writer, "INFO clients")?, "tracking_clients")? == "0")
+        })?;
+        eventually("it is told so", || Ok(idle.is_cut_off()?))
+    });
 }
 
 /// Clients of the other protocols change keys, too; so does time.
@@ -310,7 +341,7 @@ fn eviction_is_published_and_told_to_readers() -> anyhow::Result<()> {
     }
     let (value, exists) = ("x".repeat(20_000), format!("EXISTS {}", keys.join(" ")));
     let mut number = 0;
-    testkit::eventually("all keys are evicted", || {
+    eventually("all keys are evicted", || {
         for _ in 0..100 {
             number += 1;
             ask(&mut writer, &format!("SET filler{number} {value}"), "+OK\r\n")?;
