@@ -112,9 +112,9 @@ macro_rules! with_collection_rows {
             /// Counts the members within a range of texts.
             "zlexcount" (4) [READONLY FAST] ONE_KEY, "sorted-set" "2.8.9" => sorted_set_ranges::zlexcount;
             /// Returns the rank of a member.
-            "zrank" (-3) [READONLY FAST] ONE_KEY, "sorted-set" "2.0.0" => sorted_sets::zrank;
+            "zrank" (3) [READONLY FAST] ONE_KEY, "sorted-set" "2.0.0" => sorted_sets::zrank;
             /// Returns the rank of a member, counted from the highest score.
-            "zrevrank" (-3) [READONLY FAST] ONE_KEY, "sorted-set" "2.0.0" => sorted_sets::zrevrank;
+            "zrevrank" (3) [READONLY FAST] ONE_KEY, "sorted-set" "2.0.0" => sorted_sets::zrevrank;
             /// Returns the members within a range of ranks, scores or texts.
             "zrange" (-4) [READONLY] ONE_KEY, "sorted-set" "1.2.0" => sorted_set_ranges::zrange;
             /// Stores the members within a range of a sorted set.

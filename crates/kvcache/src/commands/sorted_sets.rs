@@ -193,26 +193,12 @@ pub(super) fn zrevrank<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     show_rank(call, |rank, len| len - 1 - rank)
 }
 
-/// Shows the rank of a member, and its score where `WITHSCORE` asks for it, as Redis 7.2 does.
 fn show_rank<S: Store>(call: &mut Call<'_, '_, S>, shown: fn(usize, usize) -> usize) -> Outcome {
     let member = call.args[2];
-    let with_score = match call.args.get(3..).unwrap_or_default() {
-        [] => false,
-        [option] if option.eq_ignore_ascii_case(b"withscore") => true,
-        [_] => return Err(Refusal::SYNTAX),
-        _ => return Err(call.wrong_arity()),
-    };
-    let view = call.keys.item(call.args[1]).into_collection::<SortedSet>()?;
-    let found = view.and_then(|set| Some((shown(set.rank(member)?, set.len()), set.score(member)?)));
-    match found {
-        Some((rank, score)) if with_score => {
-            call.reply.array(2);
-            call.reply.count(rank);
-            call.reply.score(score);
-        }
-        Some((rank, _)) => call.reply.count(rank),
-        None if with_score => call.reply.null_array(),
-        None => call.reply.null(),
+    let view = call.keys.item(call.args[1]).into_collection::<SortedSet>()?.map(|set| (set.rank(member), set.len()));
+    match view {
+        Some((Some(rank), len)) => call.reply.count(shown(rank, len)),
+        Some((None, _)) | None => call.reply.null(),
     }
     Ok(())
 }

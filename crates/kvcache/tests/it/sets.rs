@@ -42,10 +42,6 @@ fn sets_and_sorted_sets_are_the_same_on_every_driver() {
         ask(&mut client, "ZREMRANGEBYSCORE window -inf (900", ":900\r\n")?;
         ask(&mut client, "ZCARD window", ":100\r\n")?;
         ask(&mut client, "ZRANK window member950", ":50\r\n")?;
-        ask(&mut client, "ZRANK window member950 WITHSCORE", "*2\r\n:50\r\n$3\r\n950\r\n")?;
-        ask(&mut client, "ZREVRANK window member950 withscore", "*2\r\n:49\r\n$3\r\n950\r\n")?;
-        ask(&mut client, "ZRANK window none WITHSCORE", "*-1\r\n")?;
-        ask(&mut client, "ZRANK window member950 WITHSCORES", "-ERR syntax error\r\n")?;
         ask(&mut client, "ZRANGE window 0 0 WITHSCORES", "*2\r\n$9\r\nmember900\r\n$3\r\n900\r\n")?;
         ask(&mut client, "ZINCRBY window 0.5 member999", "$5\r\n999.5\r\n")?;
         ask(&mut client, "ZINTERSTORE common 2 window other", ":100\r\n")?;
