@@ -8,6 +8,7 @@ mod dist;
 mod faults;
 mod fuzz;
 mod ktls;
+mod locks;
 mod memory;
 mod tools;
 
@@ -43,9 +44,13 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 
-    /// Suites of `clients` to run, comma separated: those whose names contain one of these [default: all]
+    /// Suites of `clients` to run, comma separated: those with one of these names or, where there is none, that contain it [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
+
+    /// Seconds of contention in `locks`
+    #[arg(long, default_value_t = 120, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    lock_seconds: u64,
 
     /// Root that the kernel of `ktls` has been installed or unpacked below
     #[arg(long, default_value = "/", value_name = "DIR")]
@@ -76,6 +81,8 @@ enum Step {
     Ktls,
     /// Own test suites of client libraries, against kvcache
     Clients,
+    /// Two clients that contend for a lock of 20 ms on kvcache: never held by both
+    Locks,
 }
 
 /// Outcome of a step, if nothing broke.
@@ -140,6 +147,7 @@ impl Step {
             Self::Dist => dist::run(),
             Self::Ktls => ktls::run(&args.kernel_root),
             Self::Clients => clients::run(&args.only),
+            Self::Locks => locks::run(Duration::from_secs(args.lock_seconds)),
         }
     }
 }

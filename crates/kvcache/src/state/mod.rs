@@ -34,7 +34,7 @@ use store::Store;
 use wire::resp::RequestLimits;
 
 pub(crate) use self::{
-    channels::{ChannelKind, Channels, Subscriber},
+    channels::{ChannelKind, Channels},
     client::{Client, ReplyMode},
     clients::{Clients, Profile, Registration, is_printable},
     gauges::{Gauges, Rates},

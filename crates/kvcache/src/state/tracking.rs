@@ -21,6 +21,7 @@ use wire::resp::{Version, reply};
 use super::{
     EventClass, Notifications,
     channels::Subscriber,
+    clients::Profile,
     space::{Space, split_stored_key},
 };
 
@@ -58,8 +59,8 @@ pub(crate) struct TrackingOptions {
 #[derive(Debug)]
 struct Tracker {
     own: Arc<Subscriber>,
-    /// Connection that is told instead.
-    target: Option<(u64, Weak<Subscriber>)>,
+    /// Connection that is told instead, once it takes pushes.
+    target: Option<(u64, Weak<Profile>)>,
     options: TrackingOptions,
 }
 
@@ -145,7 +146,7 @@ impl Tracking {
     }
 
     /// Enables tracking for a client, or replaces its options.
-    pub(crate) fn enable(&self, own: &Arc<Subscriber>, target: Option<&Arc<Subscriber>>, options: TrackingOptions) {
+    pub(crate) fn enable(&self, own: &Arc<Subscriber>, target: Option<&Arc<Profile>>, options: TrackingOptions) {
         let mut table = self.table.lock();
         let id = own.id();
         table.leave_prefixes(id);
@@ -154,7 +155,7 @@ impl Tracking {
                 table.prefixes.entry(prefix.clone()).or_default().push(id);
             }
         }
-        let target = target.map(|target| (target.id(), Arc::downgrade(target)));
+        let target = options.redirect.zip(target.map(Arc::downgrade));
         table.trackers.insert(id, Tracker { own: Arc::clone(own), target, options });
         self.trackers.store(table.trackers.len(), Relaxed);
     }
@@ -253,6 +254,7 @@ impl Tracker {
             }),
             None => {}
             Some(target) => {
+                let Some(target) = target.subscriber() else { return };
                 let version = target.version();
                 if version == Version::Resp2 && !target.is_subscribed() {
                     return;

@@ -8,8 +8,12 @@ use serde::Deserialize;
 pub(super) enum Format {
     /// `pytest -rA`, without the output of tests
     Pytest,
+    /// `unittest` with `-v`, which Django's tests have, too
+    Unittest,
     /// `go test -json`
     Go,
+    /// Ginkgo's report in the format of JUnit
+    Ginkgo,
     /// TAP: reporters of mocha and vitest
     Tap,
 }
@@ -30,14 +34,26 @@ pub(super) struct TestOutcome {
 }
 
 impl Format {
+    /// Program that has to be there for it.
+    pub(super) fn program(self) -> &'static str {
+        match self {
+            Self::Pytest | Self::Unittest => "python3",
+            Self::Go | Self::Ginkgo => "go",
+            Self::Tap => "npm",
+        }
+    }
+
     /// Parses the outcomes in what a tool has printed.
     pub(super) fn parse(self, text: &str) -> Vec<TestOutcome> {
         let line = match self {
             Self::Pytest => pytest,
+            Self::Unittest => unittest,
             Self::Go => go,
+            Self::Ginkgo => ginkgo,
             Self::Tap => tap,
         };
-        text.lines().filter_map(line).collect()
+        let tests = text.lines().filter_map(line).collect();
+        if matches!(self, Self::Go) { without_packages_of_failed_tests(tests) } else { tests }
     }
 }
 
@@ -60,6 +76,33 @@ fn pytest(line: &str) -> Option<TestOutcome> {
     }
 }
 
+/// Parses `test_name (module.Class.test_name) ... ok`; a second line of the name may stand between the two.
+fn unittest(line: &str) -> Option<TestOutcome> {
+    let (name, word) = line.rsplit_once(" ... ")?;
+    let outcome = match word.split(' ').next()? {
+        "ok" | "expected" => Outcome::Passed,
+        "FAIL" | "ERROR" | "unexpected" => Outcome::Failed,
+        "skipped" => Outcome::Skipped,
+        _ => return None,
+    };
+    Some(one(name, outcome))
+}
+
+/// Parses `<testcase name="[It] NAME" classname="SUITE" status="passed" time="0.1">`; setups and teardowns count where they fail.
+fn ginkgo(line: &str) -> Option<TestOutcome> {
+    let attributes = line.trim_start().strip_prefix("<testcase name=\"")?;
+    let (name, rest) = attributes.split_once('"')?;
+    let (status, _) = rest.split_once("status=\"")?.1.split_once('"')?;
+    let is_test = name.starts_with("[It]");
+    let outcome = match status {
+        "passed" if is_test => Outcome::Passed,
+        "skipped" | "pending" if is_test => Outcome::Skipped,
+        "passed" | "skipped" | "pending" => return None,
+        _ => Outcome::Failed,
+    };
+    Some(one(name, outcome))
+}
+
 fn go(line: &str) -> Option<TestOutcome> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
@@ -73,11 +116,19 @@ fn go(line: &str) -> Option<TestOutcome> {
     let outcome = match (&*event.action, &event.test) {
         ("pass", Some(_)) => Outcome::Passed,
         ("skip", Some(_)) => Outcome::Skipped,
-        // A package that fails without a test that does was not compiled, or has panicked.
         ("fail" | "build-fail", _) => Outcome::Failed,
         _ => return None,
     };
     Some(one(&format!("{package} {}", event.test.unwrap_or_default()), outcome))
+}
+
+/// Returns the outcomes without the failures of packages that a failed test explains. A package that fails without one was not compiled, or has panicked.
+fn without_packages_of_failed_tests(mut tests: Vec<TestOutcome>) -> Vec<TestOutcome> {
+    let failed = tests.iter().filter(|test| test.outcome == Outcome::Failed);
+    let failed: Vec<String> = failed.map(|test| test.name.clone()).collect();
+    let explains = |name: &String, package: &str| name.len() > package.len() && name.starts_with(package);
+    tests.retain(|test| !(test.name.ends_with(' ') && failed.iter().any(|name| explains(name, &test.name))));
+    tests
 }
 
 /// Parses `not ok 1 NAME`, perhaps with a hyphen before the name and a comment behind it.
@@ -121,10 +172,52 @@ mod tests {
     }
 
     #[test]
+    fn outcomes_of_unittest_are_counted() {
+        let text = "test_a (cache.tests.T.test_a) ... ok\nSecond line ... FAIL\ntest_c (T.test_c) ... skipped 'no'\nb ... what\n\
+                    test_d (T.test_d) ... ERROR\n";
+        let wanted = [
+            ("test_a (cache.tests.T.test_a)", Outcome::Passed, 1),
+            ("Second line", Outcome::Failed, 1),
+            ("test_c (T.test_c)", Outcome::Skipped, 1),
+            ("test_d (T.test_d)", Outcome::Failed, 1),
+        ];
+        assert_eq!(outcomes(Format::Unittest, text), wanted.map(|(name, outcome, n)| (name.to_owned(), outcome, n)));
+    }
+
+    #[test]
+    fn outcomes_of_ginkgo_are_counted() {
+        let case =
+            |name, status| format!("  <testcase name=\"{name}\" classname=\"s\" status=\"{status}\" time=\"0\">\n");
+        let text = [
+            case("[BeforeSuite]", "passed"),
+            case("[It] Gets", "passed"),
+            case("[It] Sets", "panicked"),
+            case("[It] Waits", "skipped"),
+            case("[AfterSuite]", "failed"),
+        ];
+        let wanted = [
+            ("[It] Gets", Outcome::Passed, 1),
+            ("[It] Sets", Outcome::Failed, 1),
+            ("[It] Waits", Outcome::Skipped, 1),
+            ("[AfterSuite]", Outcome::Failed, 1),
+        ];
+        assert_eq!(
+            outcomes(Format::Ginkgo, &text.concat()),
+            wanted.map(|(name, outcome, n)| (name.to_owned(), outcome, n))
+        );
+    }
+
+    #[test]
     fn outcomes_of_go_are_counted() {
         let text = "{\"Action\":\"run\",\"Package\":\"g/p\",\"Test\":\"A\"}\n{\"Action\":\"pass\",\"Package\":\"g/p\",\"Test\":\"A\"}\n\
-                    {\"Action\":\"skip\",\"Package\":\"g/p\",\"Test\":\"B\"}\n{\"Action\":\"fail\",\"Package\":\"g/p\"}\nnoise\n";
-        let wanted = [("p A", Outcome::Passed, 1), ("p B", Outcome::Skipped, 1), ("p ", Outcome::Failed, 1)];
+                    {\"Action\":\"skip\",\"Package\":\"g/p\",\"Test\":\"B\"}\n{\"Action\":\"fail\",\"Package\":\"g/p\"}\nnoise\n\
+                    {\"Action\":\"fail\",\"Package\":\"g/q\",\"Test\":\"C\"}\n{\"Action\":\"fail\",\"Package\":\"g/q\"}\n";
+        let wanted = [
+            ("p A", Outcome::Passed, 1),
+            ("p B", Outcome::Skipped, 1),
+            ("p ", Outcome::Failed, 1),
+            ("q C", Outcome::Failed, 1),
+        ];
         assert_eq!(outcomes(Format::Go, text), wanted.map(|(name, outcome, n)| (name.to_owned(), outcome, n)));
     }
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use store::{Observer, Store};
+use wire::resp::Version;
 
 use crate::{
     command_table::{Flags, TABLE},
     commands::{call::Call, scripting},
     reply::{Outcome, Refusal},
-    state::{ClientTracking, Subscriber, TrackingOptions},
+    state::{ClientTracking, Profile, TrackingOptions},
 };
 
 pub(in crate::commands) fn tracking<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
@@ -204,13 +205,15 @@ fn shown_redirect(options: &TrackingOptions) -> i64 {
 
 impl<S: Store> Call<'_, '_, S> {
     /// Returns the connection that is to be told instead of this one.
-    fn redirect_target(&mut self, options: &TrackingOptions) -> Result<Option<Arc<Subscriber>>, Refusal> {
+    fn redirect_target(&mut self, options: &TrackingOptions) -> Result<Option<Arc<Profile>>, Refusal> {
         let Some(id) = options.redirect.filter(|&id| id != self.client.registration.id()) else { return Ok(None) };
-        let target = self.state.clients.find(id).and_then(|profile| profile.subscriber());
-        // Redis takes any connection; one of RESP2 gets nothing there before it has subscribed.
-        target.map(Some).ok_or_else(|| {
-            Refusal::new("ERR The client you want to redirect to has to subscribe to __redis__:invalidate first")
-        })
+        let Some(target) = self.state.clients.find(id) else { return Ok(None) };
+        // Redis takes any connection. One of RESP2 gets nothing before it has subscribed; one of RESP3 would there.
+        if target.subscriber().is_none() && target.resp_version() == Version::Resp3 {
+            let why = "ERR The client you want to redirect to has to subscribe to __redis__:invalidate first";
+            return Err(Refusal::new(why));
+        }
+        Ok(Some(target))
     }
 
     /// Sees to it that the store tells of changes.

@@ -120,6 +120,8 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         self.stat("maxbytes", limit.unwrap_or(0));
         self.stat("evictions", if policy == PolicyKind::NoEviction { "off" } else { "on" });
         self.stat("item_size_max", self.memcached.limits.item_bytes_max);
+        // `verbosity` is acknowledged, and what is logged is RUST_LOG's.
+        self.stat("verbosity", 0);
         self.stat("cas_enabled", "yes");
         self.stat("flush_enabled", "yes");
         self.stat("dump_enabled", "yes");

@@ -348,6 +348,7 @@ fn statistics_are_listed_in_packets() {
         found.push((String::from_utf8(reply.key.to_vec()).unwrap(), String::from_utf8(reply.value.to_vec()).unwrap()));
     }
     assert!(found.contains(&("item_size_max".to_owned(), (1 << 20).to_string())), "{found:?}");
+    assert!(found.contains(&("verbosity".to_owned(), "0".to_owned())), "{found:?}");
     drop(client);
     kv.stop().unwrap();
 }
