@@ -25,6 +25,8 @@ const SEARCH: Duration = Duration::from_millis(1);
 const STEPS: usize = 16;
 /// Keys that a sweep must remove under one lock to go on beyond [`SEARCH`].
 const REMOVED_MIN: u64 = 4;
+/// Keys removed under one lock after which it is let go, so that no command waits long.
+const REMOVED_MAX: u64 = 500;
 /// Least memory whose loss makes the heap give back what is free: a share of what there was, and never less than so many
 /// bytes.
 const FREED_SHARE: usize = 16;
@@ -147,23 +149,31 @@ fn shrink<S: Store>(space: &Space<S>, pause: &Pause, now: Moment, budget: Durati
     }
 }
 
-/// Runs a few steps. Returns the number of expired keys removed, and true if nothing more is to be done.
+/// Runs a few steps, fewer if they remove many keys. Returns the number of expired keys removed, and true if nothing more is
+/// to be done.
 fn run_steps<S: Store>(cache: &mut Cache<S>, mut step: impl FnMut(&mut Cache<S>) -> bool) -> (u64, bool) {
     let before = cache.counts.expired;
-    let is_done = (0..STEPS).any(|_| step(cache));
-    (cache.counts.expired.saturating_sub(before), is_done)
+    let (mut removed, mut is_done) = (0, false);
+    for _ in 0..STEPS {
+        is_done = step(cache);
+        removed = cache.counts.expired.saturating_sub(before);
+        if is_done || removed >= REMOVED_MAX {
+            break;
+        }
+    }
+    (removed, is_done)
 }
 
 #[cfg(test)]
 mod tests {
-    use store::{Attributes, HashbrownStore, KeyHasher, PolicyKind, StoreOptions};
+    use store::{Attributes, HashbrownStore, KeyHasher, PackedStore, PolicyKind, StoreOptions};
 
     use super::*;
     use crate::{codec::Codec, state::SpaceOptions};
 
     const KEYS: u64 = 20_000;
 
-    fn space(shards: usize) -> Space<HashbrownStore> {
+    fn space<S: Store>(shards: usize) -> Space<S> {
         let store = StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
         let policy = PolicyKind::AllKeysRandom;
         Space::new(SpaceOptions {
@@ -178,7 +188,7 @@ mod tests {
     }
 
     /// Half of the keys expire at 1000.
-    fn fill(space: &Space<HashbrownStore>) {
+    fn fill<S: Store>(space: &Space<S>) {
         let now = Moment { unix_ms: 1 };
         for number in 0..KEYS {
             let key = number.to_le_bytes();
@@ -196,7 +206,7 @@ mod tests {
 
     #[test]
     fn keys_expire_without_being_read() {
-        let space = space(3);
+        let space = space::<HashbrownStore>(3);
         fill(&space);
         expire(&space, &Pause::default(), Moment { unix_ms: 999 }, Duration::MAX);
         assert_eq!(len(&space), KEYS);
@@ -205,6 +215,14 @@ mod tests {
             expire(&space, &Pause::default(), Moment { unix_ms: 1000 }, Duration::ZERO);
         }
         assert_eq!(space.counts().expired, KEYS / 2);
+    }
+
+    #[test]
+    fn no_lock_is_held_while_many_keys_are_removed() {
+        let space = space::<PackedStore>(1);
+        fill(&space);
+        let (removed, is_done) = run_steps(&mut space.lock(0), |cache| cache.expire_some(Moment { unix_ms: 1000 }));
+        assert!((REMOVED_MAX..2 * REMOVED_MAX).contains(&removed) && !is_done, "{removed}");
     }
 
     #[test]
@@ -220,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_lowered_limit_is_reached_without_a_write() {
-        let space = space(3);
+        let space = space::<HashbrownStore>(3);
         fill(&space);
         let half = space.bytes() / 2;
         space.set_memory_max(Some(half));

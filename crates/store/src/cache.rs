@@ -355,8 +355,8 @@ impl<S: Store> Cache<S> {
         Ok(true)
     }
 
-    /// Changes the encoding beside a value, which stays as it is: this is neither a use of the entry nor a change. False:
-    /// there is no such entry.
+    /// Changes the upper bit of the encoding beside a value, which stays as it is: this is neither a use of the entry nor a
+    /// change. False: there is no such entry.
     pub fn set_encoding(&mut self, hash: u64, key: &[u8], encoding: u8, now: Moment) -> bool {
         let location = self.find(hash, key, now);
         location.inspect(|&location| self.store.set_encoding(location, encoding)).is_some()

@@ -199,7 +199,8 @@ pub trait Store: Send + Sized {
         false
     }
 
-    /// Changes the encoding beside a value that stays as it is, without moving or copying anything.
+    /// Changes the encoding beside a value that stays as it is, without moving or copying anything. Its lower three bits have
+    /// to be those that it has: the upper one is a mark that says nothing of the value.
     fn set_encoding(&mut self, location: Self::Location, encoding: u8);
 
     fn remove(&mut self, hash: u64, location: Self::Location);

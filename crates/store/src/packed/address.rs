@@ -1,4 +1,4 @@
-//! Addresses of blocks: a block is named by its distance from the beginning of the arena, in units of 4 bytes.
+//! Addresses of blocks: a block is named by its distance from the beginning of the arena, in units of 2 bytes.
 
 use super::{
     classes::{PAGE, PAGE_UNITS, UNIT},

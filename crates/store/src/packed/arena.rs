@@ -2,7 +2,7 @@
 //!
 //! Memory comes in chunks of 2 MiB, which are divided into pages of 64 KiB, which hold blocks of one size each. A page has a
 //! list of its free blocks, so that it can go back to the pool as soon as it is empty, and serve blocks of another size. A
-//! block is addressed in units of 4 bytes; finding its chunk takes a shift. All access is checked against the bounds of the
+//! block is addressed in units of 2 bytes; finding its chunk takes a shift. All access is checked against the bounds of the
 //! chunk: an address that is out of date reads another block, but never memory that is not there.
 
 #[cfg(test)]
@@ -49,7 +49,7 @@ pub(super) struct Arena {
     pages: Vec<Page>,
     classes: [Class; CLASSES],
     /// A bit for each class that has had a page. The others need no look for pages to vacate.
-    in_use: u128,
+    in_use: [u64; CLASSES.div_ceil(64)],
     /// Empty pages whose memory is still there.
     reserve: Vec<u32>,
     /// Empty pages whose memory has been released.
@@ -78,9 +78,6 @@ struct Page {
     previous: u32,
 }
 
-// There is a bit for each class in `Arena::in_use`.
-const _: () = assert!(CLASSES <= u128::BITS as usize);
-
 /// Largest block that lies in two cache lines, or nearly so.
 const SMALL_MAX: usize = 128;
 
@@ -100,7 +97,7 @@ impl Arena {
             chunks: Vec::new(),
             pages: Vec::new(),
             classes: [Class { first: NONE, free: 0 }; CLASSES],
-            in_use: 0,
+            in_use: [0; CLASSES.div_ceil(64)],
             reserve: Vec::new(),
             released: Vec::new(),
             resident: 0,
@@ -208,7 +205,7 @@ impl Arena {
             free => {
                 let at = base + u32::from(free);
                 let (chunk, start) = split(at);
-                page.free = Header::read(&self.chunks[chunk].bytes()[start + self.access_bytes..]).link();
+                page.free = Header::link(&self.chunks[chunk].bytes()[start + self.access_bytes..]);
                 at
             }
         };
@@ -241,7 +238,7 @@ impl Arena {
         page.live -= 1;
         let (is_empty, is_listed) = (page.live == 0, page.is_listed);
         self.classes[usize::from(page.class)].free += 1;
-        Header::free(link).write(self.block_mut(at));
+        Header::write_free(self.block_mut(at), link);
         if !is_listed {
             self.list(number);
         }
@@ -292,7 +289,7 @@ impl Arena {
         let page = &mut self.pages[number as usize];
         (page.free, page.fresh, page.live, page.class) = (NO_BLOCK, 0, 0, class as u8);
         self.classes[class].free += classes::capacity(class) as u32;
-        self.in_use |= 1 << class;
+        self.in_use[class / 64] |= 1 << (class % 64);
         let is_large = classes::units(class) * UNIT > SMALL_MAX;
         self.scout.note_class(number * PAGE_UNITS as u32, class as u8, is_large);
         self.list(number);
@@ -324,7 +321,7 @@ impl Arena {
     }
 
     fn add_chunk(&mut self) {
-        assert!(self.chunks.len() < CHUNKS_MAX, "a packed store holds at most 16 GiB of entries");
+        assert!(self.chunks.len() < CHUNKS_MAX, "a packed store holds at most 8 GiB of entries");
         let raw = self.source.next(&mut self.chunks);
         self.chunks.push(Chunk::new(raw));
         let page = Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };
@@ -400,11 +397,12 @@ impl Arena {
     pub(super) fn vacate(&mut self) -> Option<VacatedPage> {
         let spare = |class: &usize| self.classes[*class].free as usize / classes::capacity(*class);
         // A page can be emptied if as many blocks are free as a page has: the others then have room for its entries.
-        let mut rest = self.in_use;
-        let in_use = std::iter::from_fn(|| {
-            let class = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
-            rest &= rest - 1;
-            Some(class)
+        let in_use = self.in_use.into_iter().enumerate().flat_map(|(word, mut rest)| {
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+                rest &= rest - 1;
+                Some(64 * word + bit)
+            })
         });
         let class = in_use.max_by_key(spare).filter(|class| spare(class) > 0)?;
         let page = |number: u32| self.pages.get(number as usize);

@@ -1,16 +1,16 @@
 //! The size classes of blocks.
 //!
-//! Sizes grow in steps of 4 bytes up to 48, of 8 up to 256, of 16 up to 512, and of 32 up to 2 KiB; above that there is one
-//! class for each number of blocks that fit into a page. Up to 2 KiB a block is larger than its contents by a sixteenth at
-//! most, or by 8 bytes. More classes would save a little, and hold more free blocks that no other size can use.
+//! Sizes grow in steps of 4 bytes up to 24, of 2 up to 48, of 8 up to 256, of 16 up to 512, and of 32 up to 2 KiB; above that
+//! there is one class for each number of blocks that fit into a page. Up to 2 KiB a block is larger than its contents by a
+//! sixteenth at most, or by 8 bytes. More classes would save a little, and hold more free blocks that no other size can use.
 
 /// The unit in which blocks are measured and addressed.
-pub(super) const UNIT: usize = 4;
+pub(super) const UNIT: usize = 2;
 /// Bytes of a page, which has blocks of one size.
 pub(super) const PAGE: usize = 64 * 1024;
 /// Units in a page.
 pub(super) const PAGE_UNITS: usize = PAGE / UNIT;
-pub(super) const CLASSES: usize = 128;
+pub(super) const CLASSES: usize = 134;
 /// Bytes of the largest block.
 pub(super) const BLOCK_MAX: usize = units_of_class(CLASSES - 1) * UNIT;
 
@@ -42,12 +42,13 @@ static CLASS_OF: [u8; BLOCK_MAX / UNIT + 1] = {
 
 const fn units_of_class(class: usize) -> usize {
     match class {
-        0..11 => 2 + class,
-        11..37 => 12 + 2 * (class - 10),
-        37..53 => 64 + 4 * (class - 36),
-        53..101 => 128 + 8 * (class - 52),
+        0..5 => 4 + 2 * class,
+        5..17 => 12 + (class - 4),
+        17..43 => 24 + 4 * (class - 16),
+        43..59 => 128 + 8 * (class - 42),
+        59..107 => 256 + 16 * (class - 58),
         // 31, 30, … blocks in a page.
-        _ => PAGE_UNITS / (132 - class),
+        _ => PAGE_UNITS / (138 - class),
     }
 }
 
@@ -87,7 +88,13 @@ mod tests {
     fn little_is_wasted() {
         for bytes in 9..=2048_usize {
             let block = units(class_of(bytes)) * UNIT;
-            let step = if bytes <= 48 { 4 } else { 8 };
+            let step = if bytes <= 24 {
+                4
+            } else if bytes <= 48 {
+                2
+            } else {
+                8
+            };
             assert!(block - bytes < step.max(bytes.div_ceil(16)), "{bytes} in {block}");
         }
         for bytes in 2048..=BLOCK_MAX {
@@ -96,7 +103,7 @@ mod tests {
         for class in 0..CLASSES {
             assert!(capacity(class) * units(class) * 32 >= PAGE_UNITS * 31, "class {class}");
         }
-        assert_eq!(units(class_of(35)) * UNIT, 36);
+        assert_eq!(units(class_of(33)) * UNIT, 34);
         assert_eq!(units(class_of(8 + 16 + 1024)) * UNIT, 1056);
     }
 }

@@ -1,21 +1,23 @@
-//! The layout of an entry: a header of 4 bytes, the attributes, the key, the value. In front of it is the access word, which
-//! outlives the entry, in stores that keep access words.
+//! The layout of an entry: a header of 2 or 4 bytes, the attributes, the key, the value. In front of it is the access word,
+//! which outlives the entry, in stores that keep access words.
 //!
 //! ```text
-//! 0  u32  lengths of key and value as they are stored here, and flags
-//! 4  u32  expires_at          if EXPIRES: its lower half; see `ExpiryBase`
+//! 0  u16  length of the key, lower bits of the length of the value, and flags
+//! 2  u16  upper bits of the length of the value, and more flags, if WIDE
+//!    u32  expires_at          if EXPIRES: its lower half; see `ExpiryBase`
 //!    u32  expires_at          if FAR, too: its upper half
 //!    u64  version, u32 flags  if CLIENT
 //!    key, or the number of it in `ExternalStrings` if LONG_KEY
 //!    value, or the number of it in `ExternalStrings` if SHARED
 //! ```
 //!
-//! In the header of a free block [`Header::LIVE`] is clear, and the rest is a link.
+//! The header of a free block is a u16 of 0, which no entry has, and a link.
 
 use super::{classes::BLOCK_MAX, copy};
 use crate::{Attributes, SHARED_MIN};
 
-const BODY_AT: usize = 4;
+/// Bytes of a header without its second half.
+const NARROW_BYTES: usize = 2;
 const HALF_BYTES: usize = 4;
 /// Bytes of the largest entry: it may have an access word in front.
 const ENTRY_MAX: usize = BLOCK_MAX - 4;
@@ -51,67 +53,101 @@ impl ExpiryBase {
     }
 }
 
-/// The first word of an entry.
+/// The header of an entry. If there is no second half in memory, it is 0 here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header(u32);
 
 impl Header {
     const KEY: u32 = 0xff;
-    const VALUE_SHIFT: u32 = 8;
+    /// Longest key that is stored in the block.
+    pub(super) const KEY_MAX: usize = Self::KEY as usize;
+    const EXPIRES: u32 = 1 << 8;
+    const WIDE: u32 = 1 << 9;
+    /// The upper bit of the encoding.
+    const MARK: u32 = 1 << 10;
+    const VALUE_SHIFT: u32 = 11;
     const VALUE: u32 = 0x3fff;
-    const EXPIRES: u32 = 1 << 22;
-    const CLIENT: u32 = 1 << 23;
-    const SHARED: u32 = 1 << 24;
-    const LONG_KEY: u32 = 1 << 25;
-    const LIVE: u32 = 1 << 26;
-    const FAR: u32 = 1 << 27;
-    const ENCODING_SHIFT: u32 = 28;
+    const CLIENT: u32 = 1 << 25;
+    const SHARED: u32 = 1 << 26;
+    const LONG_KEY: u32 = 1 << 27;
+    const FAR: u32 = 1 << 28;
+    /// The lower bits of the encoding.
+    const ENCODING_SHIFT: u32 = 29;
 
     /// Makes the header of an entry.
     #[inline]
     pub(super) fn new(key_len: usize, value_len: usize, attributes: Attributes, base: ExpiryBase) -> Self {
-        let (key, long_key) = match key_len <= Self::KEY as usize {
+        let (key, long_key) = match key_len <= Self::KEY_MAX {
             true => (key_len as u32, 0),
             false => (NUMBER_BYTES as u32, Self::LONG_KEY),
         };
-        let flags = Self::LIVE | long_key | u32::from(attributes.encoding) << Self::ENCODING_SHIFT;
+        let encoding = u32::from(attributes.encoding);
+        let flags = long_key | encoding << Self::ENCODING_SHIFT | Self::mark(encoding);
         let expires = match attributes.expires_at {
             0 => 0,
             at if base.is_far(at) => Self::EXPIRES | Self::FAR,
             _ => Self::EXPIRES,
         };
         let client = if attributes.flags != 0 || attributes.version != 0 { Self::CLIENT } else { 0 };
-        let empty = Self(key | flags | expires | client);
-        match value_len < SHARED_MIN && empty.block_len() + value_len <= ENTRY_MAX {
-            true => Self(empty.0 | (value_len as u32) << Self::VALUE_SHIFT),
-            false => Self(empty.0 | Self::SHARED | (NUMBER_BYTES as u32) << Self::VALUE_SHIFT),
+        let empty = key | flags | expires | client;
+        let wide_len = Self(empty | Self::WIDE).block_len();
+        match value_len < SHARED_MIN && wide_len + value_len <= ENTRY_MAX {
+            true => Self(empty | (value_len as u32) << Self::VALUE_SHIFT).widened(),
+            false => Self(empty | Self::SHARED | (NUMBER_BYTES as u32) << Self::VALUE_SHIFT).widened(),
         }
     }
 
-    /// Makes the header of a free block, with a link of 16 bits.
-    pub(super) fn free(link: u16) -> Self {
-        Self(u32::from(link))
+    /// Adds the second half if it is needed.
+    #[inline]
+    fn widened(self) -> Self {
+        // Whatever its mark, the first half of an entry is not 0.
+        let is_narrow = self.0 <= u32::from(u16::MAX) && self.0 & !Self::MARK != 0;
+        Self(self.0 | if is_narrow { 0 } else { Self::WIDE })
+    }
+
+    /// Returns the mark of an encoding.
+    #[inline]
+    fn mark(encoding: u32) -> u32 {
+        encoding >> 3 << Self::MARK.trailing_zeros()
+    }
+
+    /// Writes the header of a free block, with a link of 16 bits.
+    pub(super) fn write_free(block: &mut [u8], link: u16) {
+        block[..4].copy_from_slice(&(u32::from(link) << 16).to_le_bytes());
     }
 
     /// Returns the link of a free block.
     #[inline]
-    pub(super) fn link(self) -> u16 {
-        self.0 as u16
+    pub(super) fn link(block: &[u8]) -> u16 {
+        (read_u32(block, 0) >> 16) as u16
     }
 
     #[inline]
     pub(super) fn read(block: &[u8]) -> Self {
-        Self(read_u32(block, 0))
+        match Self::first_half(block) {
+            narrow if narrow.0 & Self::WIDE == 0 => narrow,
+            _ => Self(read_u32(block, 0)),
+        }
+    }
+
+    /// Reads the half of the header that every entry has. It is the whole one of a narrow entry.
+    #[inline(always)]
+    fn first_half(block: &[u8]) -> Self {
+        Self(block.first_chunk().map_or(0, |&half| u16::from_le_bytes(half)).into())
     }
 
     #[inline]
     pub(super) fn write(self, block: &mut [u8]) {
-        block[..4].copy_from_slice(&self.0.to_ne_bytes());
+        let bytes = self.0.to_le_bytes();
+        match self.0 & Self::WIDE {
+            0 => block[..2].copy_from_slice(&bytes[..2]),
+            _ => block[..4].copy_from_slice(&bytes),
+        }
     }
 
     #[inline]
     pub(super) fn is_live(self) -> bool {
-        self.0 & Self::LIVE != 0
+        self.0 as u16 != 0
     }
 
     #[inline]
@@ -151,14 +187,23 @@ impl Header {
 
     #[inline]
     pub(super) fn key_at(self) -> usize {
-        let client = if self.0 & Self::CLIENT != 0 { CLIENT_BYTES } else { 0 };
-        self.client_at() + client
+        match self.0 & (Self::WIDE | Self::EXPIRES) {
+            0 => NARROW_BYTES,
+            Self::EXPIRES => NARROW_BYTES + HALF_BYTES,
+            _ => self.client_at() + if self.0 & Self::CLIENT != 0 { CLIENT_BYTES } else { 0 },
+        }
     }
 
     #[inline]
     fn client_at(self) -> usize {
         let halves = (self.0 & Self::EXPIRES) / Self::EXPIRES + (self.0 & Self::FAR) / Self::FAR;
-        BODY_AT + halves as usize * HALF_BYTES
+        self.body_at() + halves as usize * HALF_BYTES
+    }
+
+    /// Returns the bytes of the header itself.
+    #[inline]
+    fn body_at(self) -> usize {
+        NARROW_BYTES + ((self.0 & Self::WIDE) / (Self::WIDE / 2)) as usize
     }
 
     #[inline]
@@ -194,38 +239,84 @@ impl Header {
         &block[self.value_at()..][..self.value_len()]
     }
 
-    /// True if the entry has this key. External keys are left to the caller.
+    /// True if the entry in a block has this key. External keys are left to the caller.
     #[inline(always)]
-    pub(super) fn is_key(self, block: &[u8], key: &[u8]) -> bool {
-        if self.0 & (Self::KEY | Self::LONG_KEY) != key.len() as u32 || key.len() > Self::KEY as usize {
-            return false;
+    pub(super) fn is_key(block: &[u8], key: &[u8]) -> bool {
+        let half = Self::first_half(block);
+        let at = match half.0 & (Self::WIDE | Self::EXPIRES) {
+            0 => NARROW_BYTES,
+            Self::EXPIRES => NARROW_BYTES + HALF_BYTES,
+            _ => match Self::read(block) {
+                header if header.is_long_key() => return false,
+                header => header.key_at(),
+            },
+        };
+        half.key_len() == key.len() && copy::is_same(key, &block[at..])
+    }
+
+    /// Returns the value of an entry, if it is in the block and is not encoded.
+    #[inline(always)]
+    pub(super) fn plain_value(block: &[u8]) -> Option<&[u8]> {
+        let half = Self::first_half(block);
+        let header = match half.0 & (Self::WIDE | Self::MARK) {
+            0 => half,
+            _ => Self::read(block),
+        };
+        header.is_plain().then(|| header.value(block))
+    }
+
+    /// True if an entry with the same key has the same header, and nothing beside key and value but a time of expiry.
+    #[inline(always)]
+    pub(super) fn is_usual(self, value_len: usize, attributes: Attributes, base: ExpiryBase) -> bool {
+        const USUAL: u32 = Header::KEY | Header::VALUE << Header::VALUE_SHIFT | Header::WIDE | Header::EXPIRES;
+        let Attributes { expires_at, flags, version, encoding } = attributes;
+        let has_same_expiry = match expires_at {
+            0 => !self.expires(),
+            at => self.expires() && !base.is_far(at),
+        };
+        self.0 & !USUAL == 0
+            && self.value_len() == value_len
+            && (flags, version, encoding) == (0, 0, 0)
+            && has_same_expiry
+    }
+
+    /// Returns the time of expiry of the entry in a block; 0: never.
+    #[inline(always)]
+    pub(super) fn expiry(block: &[u8], base: ExpiryBase) -> u64 {
+        match Self::first_half(block).0 & Self::EXPIRES {
+            0 => 0,
+            _ => Self::read(block).expires_at(block, base),
         }
-        let at = if self.has_attributes() { self.key_at() } else { BODY_AT };
-        copy::is_same(key, &block[at..])
     }
 
     #[inline]
     pub(super) fn attributes(self, block: &[u8], base: ExpiryBase) -> Attributes {
-        let encoding = (self.0 >> Self::ENCODING_SHIFT) as u8;
+        let encoding = self.encoding();
         match self.has_attributes() {
             true => self.read_attributes(block, encoding, base),
             false => Attributes { encoding, ..Attributes::default() },
         }
     }
 
-    #[inline(always)]
-    pub(super) fn expires_at(self, block: &[u8], base: ExpiryBase) -> u64 {
+    #[inline]
+    fn encoding(self) -> u8 {
+        let mark = (self.0 & Self::MARK) >> (Self::MARK.trailing_zeros() - 3);
+        (self.0 >> Self::ENCODING_SHIFT | mark) as u8
+    }
+
+    #[inline]
+    fn expires_at(self, block: &[u8], base: ExpiryBase) -> u64 {
         match self.0 & (Self::EXPIRES | Self::FAR) {
             0 => 0,
-            Self::EXPIRES => base.near(read_u32(block, BODY_AT)),
-            _ => read_u64(block, BODY_AT),
+            Self::EXPIRES => base.near(read_u32(block, self.body_at())),
+            _ => read_u64(block, self.body_at()),
         }
     }
 
     /// True if the value is in the block and is not encoded.
     #[inline(always)]
-    pub(super) fn is_plain(self) -> bool {
-        self.0 & (Self::SHARED | 0xf << Self::ENCODING_SHIFT) == 0
+    fn is_plain(self) -> bool {
+        self.0 & (Self::SHARED | Self::MARK | 7 << Self::ENCODING_SHIFT) == 0
     }
 
     fn read_attributes(self, block: &[u8], encoding: u8, base: ExpiryBase) -> Attributes {
@@ -245,8 +336,8 @@ impl Header {
         self.write_expiry(block, attributes.expires_at);
         if self.0 & Self::CLIENT != 0 {
             let at = self.client_at();
-            block[at..][..8].copy_from_slice(&attributes.version.to_ne_bytes());
-            block[at + 8..][..4].copy_from_slice(&attributes.flags.to_ne_bytes());
+            block[at..][..8].copy_from_slice(&attributes.version.to_le_bytes());
+            block[at + 8..][..4].copy_from_slice(&attributes.flags.to_le_bytes());
         }
     }
 
@@ -260,9 +351,9 @@ impl Header {
         copy::copy(value, &mut block[self.value_at()..]);
     }
 
-    /// Makes the header for another encoding of the same value.
+    /// Makes the header for another encoding of the same value, of which only the upper bit may be another.
     pub(super) fn with_encoding(self, encoding: u8) -> Self {
-        Self(self.0 & !(0xf << Self::ENCODING_SHIFT) | u32::from(encoding) << Self::ENCODING_SHIFT)
+        Self(self.0 & !Self::MARK | Self::mark(encoding.into()))
     }
 
     /// Overwrites the time of expiry, if the entry has one already that takes as many bytes. False: it has none.
@@ -276,11 +367,11 @@ impl Header {
     }
 
     #[inline]
-    fn write_expiry(self, block: &mut [u8], expires_at: u64) {
+    pub(super) fn write_expiry(self, block: &mut [u8], expires_at: u64) {
         match self.0 & (Self::EXPIRES | Self::FAR) {
             0 => {}
-            Self::EXPIRES => block[BODY_AT..][..4].copy_from_slice(&(expires_at as u32).to_ne_bytes()),
-            _ => block[BODY_AT..][..8].copy_from_slice(&expires_at.to_ne_bytes()),
+            Self::EXPIRES => block[self.body_at()..][..4].copy_from_slice(&(expires_at as u32).to_le_bytes()),
+            _ => block[self.body_at()..][..8].copy_from_slice(&expires_at.to_le_bytes()),
         }
     }
 }
@@ -292,10 +383,10 @@ pub(super) fn number(bytes: &[u8]) -> u32 {
 
 #[inline]
 fn read_u32(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..].first_chunk().map_or(0, |&word| u32::from_ne_bytes(word))
+    bytes[at..].first_chunk().map_or(0, |&word| u32::from_le_bytes(word))
 }
 
 #[inline]
 fn read_u64(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..].first_chunk().map_or(0, |&word| u64::from_ne_bytes(word))
+    bytes[at..].first_chunk().map_or(0, |&word| u64::from_le_bytes(word))
 }

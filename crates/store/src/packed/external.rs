@@ -45,7 +45,7 @@ impl ExternalStrings {
     pub(super) fn add(&mut self, string: &[u8]) -> [u8; NUMBER_BYTES] {
         self.held += Self::footprint(string.len());
         let number = u32::try_from(self.strings.insert(Bytes::copy_from_slice(string)));
-        number.expect("there are fewer strings than blocks").to_ne_bytes()
+        number.expect("there are fewer strings than blocks").to_le_bytes()
     }
 
     pub(super) fn remove(&mut self, stored: &[u8]) {

@@ -1,4 +1,4 @@
-//! The store that is made for speed and size: one owner, two cache misses for a lookup, 4 to 8 bytes beside key and value.
+//! The store that is made for speed and size: one owner, two cache misses for a lookup, 2 to 8 bytes beside key and value.
 //!
 //! A `Table` of groups, one cache line each, leads from the hash to a block of the `Arena`, where header, key and value are
 //! together. No operation ever rearranges the whole store: segments of the table split one by one, and pages of the arena
@@ -36,7 +36,7 @@ use crate::{Attributes, EntryView, KeyHasher, Store, StoreOptions};
 
 /// The packed store.
 ///
-/// It holds at most 16 GiB of entries, values that are kept as [`bytes::Bytes`] not included.
+/// It holds at most 8 GiB of entries, values that are kept as [`bytes::Bytes`] not included.
 #[derive(Debug)]
 pub struct PackedStore {
     table: Table,
@@ -114,15 +114,12 @@ impl Store for PackedStore {
 
     #[inline(always)]
     fn expires_at(&self, location: Location) -> u64 {
-        let block = self.arena.block(location.0);
-        Header::read(block).expires_at(block, self.expiry_base)
+        Header::expiry(self.arena.block(location.0), self.expiry_base)
     }
 
     #[inline(always)]
     fn plain_value(&self, location: Location) -> Option<&[u8]> {
-        let block = self.arena.block(location.0);
-        let header = Header::read(block);
-        header.is_plain().then(|| header.value(block))
+        Header::plain_value(self.arena.block(location.0))
     }
 
     #[inline]
@@ -167,8 +164,13 @@ impl Store for PackedStore {
         let base = self.expiry_base;
         let block = self.arena.block_mut(location.0);
         let old = Header::read(block);
+        if old.is_usual(value.len(), attributes, base) {
+            old.write_expiry(block, attributes.expires_at);
+            old.write_value(block, value);
+            return (location, false);
+        }
         let new = old.with(value.len(), attributes, base);
-        // The usual case: everything is as long as it was.
+        // Everything is as long as it was.
         if new == old && !new.is_shared() {
             new.write_attributes(block, attributes);
             new.write_value(block, value);
@@ -325,8 +327,13 @@ impl PackedStore {
     #[inline(always)]
     fn is_key(&self, block: u32, key: &[u8]) -> bool {
         let block = self.arena.block(block);
+        Header::is_key(block, key) || key.len() > Header::KEY_MAX && self.is_long_key(block, key)
+    }
+
+    #[cold]
+    fn is_long_key(&self, block: &[u8], key: &[u8]) -> bool {
         let header = Header::read(block);
-        header.is_key(block, key) || header.is_long_key() && self.key(header, block) == key
+        header.is_long_key() && self.key(header, block) == key
     }
 
     #[cold]

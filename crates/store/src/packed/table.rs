@@ -23,8 +23,8 @@ use super::{
 };
 use crate::StoreOptions;
 
-/// Number of entries at which a segment is split: five of six slots.
-const FULL: u16 = (SLOTS * 5 / 6) as u16;
+/// Number of entries at which a segment is split: seven of eight slots.
+const FULL: u16 = (SLOTS * 7 / 8) as u16;
 /// Bits of the hash that a directory can use.
 const FIELD_BITS: u32 = 32;
 /// Most bits that it uses. Only hashes that are not random agree in more bits in all 768 entries of a segment.

@@ -8,8 +8,10 @@ use super::{
 };
 use crate::{Attributes, Pin, Scout as _, Store};
 
-/// Lengths of values around every change of layout: none, one class and the next, the largest block, an external value.
-const LENGTHS: [usize; 15] = [0, 1, 4, 12, 13, 64, 200, 500, 2000, 5000, 13_072, 13_100, 16_383, 16_384, 70_000];
+/// Lengths of values around every change of layout: none, one class and the next, the longest beside half a header and the
+/// next, the largest block, an external value.
+const LENGTHS: [usize; 17] =
+    [0, 1, 4, 12, 13, 31, 32, 64, 200, 500, 2000, 5000, 13_072, 13_100, 16_383, 16_384, 70_000];
 /// Lengths of keys: usual, none, the longest that fits a header, and longer.
 const KEY_LENGTHS: [usize; 7] = [16, 3, 20, 255, 256, 1000, 16];
 
@@ -155,8 +157,10 @@ impl Model {
             Change::SetEncoding { key: number, encoding } => {
                 let key = key(number);
                 if let Some(location) = store.find(store.hash(&key), &key) {
-                    store.set_encoding(location, encoding);
-                    self.entries.get_mut(&key).expect("the store has it").attributes.encoding = encoding;
+                    let entry = self.entries.get_mut(&key).expect("the store has it");
+                    // The upper bit only.
+                    entry.attributes.encoding = encoding & 8 | entry.attributes.encoding & 7;
+                    store.set_encoding(location, entry.attributes.encoding);
                 }
             }
             Change::SetAccess { key: number, word } => {
@@ -260,7 +264,7 @@ fn a_long_history_leaves_the_store_consistent() {
         match random.u8(..10) {
             // The share of large values changes from time to time, so that pages change their class.
             0..6 => {
-                let lengths = if round / 5000 % 2 == 0 { 0..6 } else { 0..10 };
+                let lengths = if round / 5000 % 2 == 0 { 0..8 } else { 0..12 };
                 let len = LENGTHS[random.usize(lengths)];
                 let expires_at = if random.u8(..4) == 0 { random.u64(..) } else { 0 };
                 let attributes = Attributes { expires_at, ..Attributes::default() };
