@@ -24,13 +24,10 @@ use crate::{
     accept::{Acceptor, ConnectionLimit},
     descriptor::IO_URING,
     on_threads,
-    tasks::{AcceptorDrain, Crew, Eager, Incoming, Shared, Timer, Watch, serve_connection},
+    tasks::{AcceptorDrain, Crew, Eager, Incoming, RingTransport, Shared, Timer, Watch, serve_connection},
 };
 
 mod send;
-mod transport;
-
-use transport::RingTransport;
 
 /// Wakes from other threads that a runtime takes before it has run; whoever wakes a task beyond that spins until there is room.
 const REMOTE_WAKES: usize = 1024;
@@ -101,7 +98,7 @@ async fn accept<P: Protocol>(shared: Shared<P>, listener: Listener, mut acceptor
     while let Some((socket, permit)) = incoming.next(&mut acceptor, &mut drain, &shared.counters, true).await? {
         let (shared, member) = (Arc::clone(&shared), crew.join());
         let task = async move {
-            serve_connection::<P, RingTransport, Sleep>(socket, permit, &shared).await;
+            serve_connection::<P, RingTransport<PollFd<OwnedFd>>, Sleep>(socket, permit, &shared).await;
             drop(member);
         };
         compio::runtime::spawn(task).detach();

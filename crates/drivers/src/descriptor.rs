@@ -88,6 +88,8 @@ pub enum ConnectionModel {
     Loop,
     /// A task of its own on a runtime.
     Task,
+    /// A task with a stack of its own, as a thread has, on threads of a runtime.
+    Coroutine,
 }
 
 /// Threads beside the event loops.

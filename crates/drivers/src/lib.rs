@@ -1,7 +1,7 @@
-//! Nine ways to move bytes between sockets and a [`proto::Session`].
+//! Eleven ways to move bytes between sockets and a [`proto::Session`].
 //!
 //! A driver owns sockets and threads and knows no protocol; what differs between two drivers is the I/O architecture
-//! and nothing else. Each states the facts about itself in a [`Descriptor`]. `unsafe` is confined to `uring`.
+//! and nothing else. Each states the facts about itself in a [`Descriptor`]. `unsafe` is confined to `uring` and `monoio::raw`.
 //!
 //! The suite that every driver must pass needs servers as processes: it is `testkit`'s, in `tests/conformance`.
 
@@ -20,6 +20,10 @@ mod epoll;
 mod event_loop;
 mod listeners;
 mod mailbox;
+#[cfg(feature = "may")]
+mod may;
+#[cfg(feature = "monoio")]
+mod monoio;
 mod peer;
 mod pipes;
 mod pool;

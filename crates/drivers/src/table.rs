@@ -77,6 +77,10 @@ drivers! {
     Compio => crate::compio::Compio;
     #[cfg(feature = "smol")]
     Smol => crate::smol::Smol;
+    #[cfg(feature = "monoio")]
+    Monoio => crate::monoio::Monoio;
+    #[cfg(feature = "may")]
+    May => crate::may::May;
 }
 
 impl DriverKind {

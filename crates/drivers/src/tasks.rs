@@ -29,14 +29,20 @@ use crate::{
 
 mod crew;
 mod eager;
+mod pieces;
 mod readiness;
+mod ring;
 mod waiting;
 
-#[cfg(any(feature = "compio", feature = "smol"))]
+#[cfg(any(feature = "compio", feature = "may", feature = "monoio", feature = "smol"))]
 pub(crate) use crew::Crew;
-#[cfg(any(feature = "compio", feature = "smol"))]
+#[cfg(any(feature = "compio", feature = "may", feature = "monoio", feature = "smol"))]
 pub(crate) use eager::{Eager, Watch};
+#[cfg(any(feature = "compio", feature = "monoio"))]
+pub(crate) use pieces::{Piece, Pieces};
 pub(crate) use readiness::{Readiness, Ready, none_if_blocked};
+#[cfg(any(feature = "compio", feature = "monoio"))]
+pub(crate) use ring::{RingSocket, RingTransport};
 pub(crate) use waiting::{AcceptorDrain, DeadlineTimer, Drain, Timer};
 
 /// One read; a fuller socket is read again.

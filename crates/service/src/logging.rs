@@ -1,13 +1,20 @@
-use std::io::{self, IsTerminal};
+use std::{
+    env,
+    io::{self, IsTerminal},
+};
 
 use anyhow::anyhow;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use crate::args::Log;
 
+/// Levels where RUST_LOG names none. The runtime `may` tells of every descriptor.
+const LEVELS: &str = "info,may=warn";
+
 /// Logs to standard error from here on.
 pub(crate) fn start(format: Log) -> anyhow::Result<()> {
-    let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
+    let levels = env::var(EnvFilter::DEFAULT_ENV).unwrap_or_else(|_| LEVELS.into());
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).parse_lossy(levels);
     let colours = io::stderr().is_terminal();
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     // Where nobody reads standard error any more, saying so there would panic, in the thread that waits for signals,

@@ -55,7 +55,7 @@ impl Family {
     fn of(driver: DriverKind) -> Self {
         match driver.descriptor() {
             Descriptor { io: IoModel::Completion, .. } => Self::Rings,
-            Descriptor { connection: ConnectionModel::Task, .. } => Self::Tasks,
+            Descriptor { connection: ConnectionModel::Task | ConnectionModel::Coroutine, .. } => Self::Tasks,
             Descriptor { connection: ConnectionModel::Loop, .. } => Self::Loops,
             Descriptor { connection: ConnectionModel::Thread | ConnectionModel::Worker, .. } => Self::Threads,
         }

@@ -1,4 +1,4 @@
-//! Memory on its way out through a ring of compio's.
+//! The operations of compio's rings on a socket.
 
 use std::{
     io,
@@ -8,103 +8,64 @@ use std::{
 };
 
 use compio::{
+    BufResult,
     buf::{IntoInner, IoBuf},
     driver::{
-        SharedFd,
-        op::{Send, SendFlags, SendVectored},
+        SharedFd, ToSharedFd,
+        op::{Recv, RecvFlags, Send, SendFlags, SendVectored},
     },
-    runtime::{Submit, submit},
+    runtime::{Submit, fd::PollFd, submit},
 };
-use proto::{Outbox, Segment, Taken};
 
-use crate::write::WRITE_MAX;
-
-/// A segment that the kernel reads.
-pub(super) struct Piece {
-    segment: Segment,
-    /// It is cut here, so that one connection does not send more than its share.
-    len: usize,
-}
+use crate::tasks::{Piece, Pieces, RingSocket};
 
 impl IoBuf for Piece {
     fn as_init(&self) -> &[u8] {
-        let bytes = self.segment.memory().unwrap_or_default();
-        &bytes[..self.len.min(bytes.len())]
+        self.bytes()
     }
 }
 
-/// An operation in flight.
-pub(super) enum Sending {
+/// A send in flight.
+pub(crate) enum Sending {
     One(Submit<Send<Piece, SharedFd<OwnedFd>>>),
     Several(Submit<SendVectored<Vec<Piece>, SharedFd<OwnedFd>>>),
 }
 
-impl Sending {
-    /// Takes all memory that there is before a promise, a file or a pipe; `None`: a promise is in front.
-    pub(super) fn take(socket: SharedFd<OwnedFd>, outbox: &mut Outbox) -> Option<Self> {
-        let mut room = WRITE_MAX;
-        let first = take_piece(outbox, &mut room)?;
-        let Some(second) = take_piece(outbox, &mut room) else {
-            return Some(Self::One(submit(Send::new(socket, first, SendFlags::NOSIGNAL))));
-        };
-        let mut pieces = vec![first, second];
-        while pieces.len() < Outbox::IOV
-            && let Some(piece) = take_piece(outbox, &mut room)
-        {
-            pieces.push(piece);
-        }
-        Some(Self::Several(submit(SendVectored::new(socket, pieces, SendFlags::NOSIGNAL))))
+impl RingSocket for PollFd<OwnedFd> {
+    type Receiving = Submit<Recv<Box<[u8]>, SharedFd<OwnedFd>>>;
+    type Sending = Sending;
+
+    fn receive(&mut self, buffer: Box<[u8]>) -> Self::Receiving {
+        submit(Recv::new(self.to_shared_fd(), buffer, RecvFlags::empty()))
     }
 
-    /// Returns how much has been sent. The segments are then back in the outbox, without that.
-    pub(super) fn poll(&mut self, outbox: &mut Outbox, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        match self {
-            Self::One(operation) => {
-                let compio::BufResult(sent, operation) = ready!(Pin::new(operation).poll(cx));
-                give_back([operation.into_inner()], sent.as_ref().map_or(0, |&n| n), outbox);
-                Poll::Ready(sent)
+    fn poll_receive(
+        &mut self,
+        receiving: &mut Self::Receiving,
+        cx: &mut Context<'_>,
+    ) -> Poll<(io::Result<usize>, Box<[u8]>)> {
+        let BufResult(received, operation) = ready!(Pin::new(receiving).poll(cx));
+        Poll::Ready((received, operation.into_inner()))
+    }
+
+    fn send(&mut self, pieces: Pieces) -> Sending {
+        let socket = self.to_shared_fd();
+        match pieces {
+            Pieces::One(piece) => Sending::One(submit(Send::new(socket, piece, SendFlags::NOSIGNAL))),
+            Pieces::Several(pieces) => Sending::Several(submit(SendVectored::new(socket, pieces, SendFlags::NOSIGNAL))),
+        }
+    }
+
+    fn poll_send(&mut self, sending: &mut Sending, cx: &mut Context<'_>) -> Poll<(io::Result<usize>, Pieces)> {
+        Poll::Ready(match sending {
+            Sending::One(operation) => {
+                let BufResult(sent, operation) = ready!(Pin::new(operation).poll(cx));
+                (sent, Pieces::One(operation.into_inner()))
             }
-            Self::Several(operation) => {
-                let compio::BufResult(sent, operation) = ready!(Pin::new(operation).poll(cx));
-                give_back(operation.into_inner(), sent.as_ref().map_or(0, |&n| n), outbox);
-                Poll::Ready(sent)
+            Sending::Several(operation) => {
+                let BufResult(sent, operation) = ready!(Pin::new(operation).poll(cx));
+                (sent, Pieces::Several(operation.into_inner()))
             }
-        }
+        })
     }
-}
-
-fn take_piece(outbox: &mut Outbox, room: &mut usize) -> Option<Piece> {
-    // A promise kept in between may turn out to be a file.
-    if *room == 0 || !outbox.is_memory_next() {
-        return None;
-    }
-    let Taken::Segment(segment) = outbox.take() else { return None };
-    let len = segment.memory().map_or(0, <[u8]>::len).min(*room);
-    *room -= len;
-    Some(Piece { segment, len })
-}
-
-/// Recycles what has been sent to its last byte, and puts back the rest, which is sent next.
-fn give_back(pieces: impl IntoIterator<Item = Piece>, sent: usize, outbox: &mut Outbox) {
-    let mut left = sent;
-    let mut rest = Vec::new();
-    for Piece { segment, .. } in pieces {
-        let len = segment.memory().map_or(0, <[u8]>::len);
-        if rest.is_empty() && left >= len {
-            left -= len;
-            outbox.recycle(segment);
-        } else {
-            rest.push(segment);
-        }
-    }
-    if !rest.is_empty() {
-        rest.into_iter().rev().for_each(|segment| outbox.put_back(segment));
-        outbox.advance(left);
-    }
-}
-
-/// True if the memory in front is sent by the ring. Memory before a file or pipe leaves with it by plain calls, and those
-/// themselves do; so does all that the kernel encrypts. A promise in front has nothing to send yet.
-pub(super) fn is_sent_by_ring(outbox: &mut Outbox) -> bool {
-    !outbox.is_for_kernel_tls() && !outbox.has_more_after_memory() && (outbox.is_memory_next() || outbox.is_waiting())
 }

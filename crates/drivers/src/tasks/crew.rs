@@ -1,6 +1,6 @@
 //! The tasks of an acceptor, counted so that it can wait for the last one.
 
-#![cfg(any(feature = "compio", feature = "smol"))]
+#![cfg(any(feature = "compio", feature = "may", feature = "monoio", feature = "smol"))]
 
 use std::{
     future::poll_fn,

@@ -1,6 +1,6 @@
 //! Readiness on runtimes that tell of events only.
 
-#![cfg(any(feature = "compio", feature = "smol"))]
+#![cfg(any(feature = "compio", feature = "may", feature = "monoio", feature = "smol"))]
 
 use std::{
     io,
@@ -26,10 +26,14 @@ pub(crate) struct Eager<W> {
     is_full: AtomicBool,
 }
 
-#[cfg(feature = "compio")]
+#[cfg(any(feature = "compio", feature = "monoio"))]
 impl<W> Eager<W> {
-    pub(crate) fn watch(&self) -> &W {
+    pub(super) fn watch(&self) -> &W {
         &self.watch
+    }
+
+    pub(super) fn watch_mut(&mut self) -> &mut W {
+        &mut self.watch
     }
 }
 

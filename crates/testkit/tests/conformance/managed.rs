@@ -122,13 +122,13 @@ fn the_watchdog_hears_of_a_server_that_turns_whatever_it_does() {
 fn the_watchdog_hears_nothing_while_a_loop_is_stuck() {
     let runs_protocol = |driver: testkit::DriverKind| {
         let descriptor = driver.descriptor();
-        matches!(descriptor.connection, ConnectionModel::Loop | ConnectionModel::Task)
+        matches!(descriptor.connection, ConnectionModel::Loop | ConnectionModel::Task | ConnectionModel::Coroutine)
             && descriptor.default_workers == testkit::DefaultWorkers::None
     };
     let setup = Setup { drivers: runs_protocol, threads: &[1, 2], ..PLAIN };
     setup.check(|case| {
         // Other threads of such a runtime go on.
-        if case.driver.descriptor().connection == ConnectionModel::Task
+        if matches!(case.driver.descriptor().connection, ConnectionModel::Task | ConnectionModel::Coroutine)
             && !case.driver.descriptor().listener_per_thread
             && case.threads > 1
         {

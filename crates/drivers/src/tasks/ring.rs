@@ -1,48 +1,60 @@
-//! A connection on a ring of compio's.
+//! Connections on the rings of runtimes whose operations own their buffers: receives and sends of memory are operations,
+//! files and pipes are sent by plain calls once the ring says that the socket is writable.
+
+#![cfg(any(feature = "compio", feature = "monoio"))]
 
 use std::{
     io,
     mem::{replace, take},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    pin::Pin,
     task::{Context, Poll},
 };
 
-use compio::{
-    BufResult,
-    buf::IntoInner,
-    driver::{
-        SharedFd, ToSharedFd,
-        op::{Recv, RecvFlags},
-    },
-    runtime::{Submit, fd::PollFd, submit},
-};
 use proto::Protocol;
 use sys::socket;
 
-use super::send::{Sending, is_sent_by_ring};
+use super::{
+    Eager, Progress, Readiness, Scratch, Side, Transport, Watch,
+    pieces::{Pieces, is_sent_by_ring},
+    with_scratch,
+};
 use crate::{
     clock,
-    tasks::{Eager, Progress, Readiness, Scratch, Side, Transport, Watch, with_scratch},
     write::{WRITE_MAX, is_lost_page, write_front},
 };
+
+/// A socket on such a ring, and its operations; at most one of each kind is in flight.
+pub(crate) trait RingSocket: Watch {
+    type Receiving;
+    type Sending;
+
+    fn receive(&mut self, buffer: Box<[u8]>) -> Self::Receiving;
+
+    fn poll_receive(
+        &mut self,
+        receiving: &mut Self::Receiving,
+        cx: &mut Context<'_>,
+    ) -> Poll<(io::Result<usize>, Box<[u8]>)>;
+
+    fn send(&mut self, pieces: Pieces) -> Self::Sending;
+
+    fn poll_send(&mut self, sending: &mut Self::Sending, cx: &mut Context<'_>) -> Poll<(io::Result<usize>, Pieces)>;
+}
 
 /// The first receive; one in flight owns its buffer, so this is what an idle connection holds.
 const READ_MIN: usize = 512;
 /// A connection that fills its buffer gets a larger one, up to this.
 const READ_MAX: usize = 16 * 1024;
 
-/// A receive into memory of its own.
-type Receive = Recv<Box<[u8]>, SharedFd<OwnedFd>>;
-
-pub(super) struct RingTransport {
+/// The connection over such a socket.
+pub(crate) struct RingTransport<S: RingSocket> {
     /// The socket; also watched, for output that the ring does not send.
-    socket: Eager<PollFd<OwnedFd>>,
-    receiving: Option<Submit<Receive>>,
+    socket: Eager<S>,
+    receiving: Option<S::Receiving>,
     /// Memory of the last receive, for the next one.
     buffer: Box<[u8]>,
     read_bytes: usize,
-    sending: Option<Sending>,
+    sending: Option<S::Sending>,
     /// A send has ended since the last attempt to write.
     has_sent: bool,
     /// The ring has given a send up that found the socket full: it is tried again once the socket is writable.
@@ -50,7 +62,7 @@ pub(super) struct RingTransport {
     is_draining: bool,
 }
 
-impl Transport for RingTransport {
+impl<S: RingSocket> Transport for RingTransport<S> {
     fn new(socket: OwnedFd) -> io::Result<Self> {
         Ok(Self {
             socket: Eager::new(socket)?,
@@ -72,11 +84,12 @@ impl Transport for RingTransport {
             if buffer.len() < self.read_bytes {
                 buffer = vec![0; self.read_bytes].into();
             }
-            submit(Recv::new(self.socket.watch().to_shared_fd(), buffer, RecvFlags::empty()))
+            self.socket.watch_mut().receive(buffer)
         });
-        let Poll::Ready(BufResult(received, operation)) = Pin::new(receiving).poll(cx) else { return Ok(false) };
-        self.receiving = None;
-        self.buffer = operation.into_inner();
+        let Poll::Ready((received, buffer)) = self.socket.watch_mut().poll_receive(receiving, cx) else {
+            return Ok(false);
+        };
+        (self.receiving, self.buffer) = (None, buffer);
         let Side { session, protocol, tally, .. } = side;
         match received {
             Ok(0) => session.end_of_input(),
@@ -127,7 +140,7 @@ impl Transport for RingTransport {
                 }
                 self.is_full = false;
             }
-            self.sending = Sending::take(self.socket.watch().to_shared_fd(), side.session.outbox());
+            self.sending = Pieces::take(side.session.outbox()).map(|pieces| self.socket.watch_mut().send(pieces));
             if self.sending.is_none() {
                 if side.session.outbox().poll_reply(cx.waker()).is_pending() {
                     break;
@@ -151,11 +164,12 @@ impl Transport for RingTransport {
     }
 }
 
-impl RingTransport {
+impl<S: RingSocket> RingTransport<S> {
     /// Notes the end of a send, and returns how much it has sent.
     fn complete<P: Protocol>(&mut self, side: &mut Side<'_, P>, cx: &mut Context<'_>) -> io::Result<usize> {
         let Some(sending) = &mut self.sending else { return Ok(0) };
-        let Poll::Ready(sent) = sending.poll(side.session.outbox(), cx) else { return Ok(0) };
+        let Poll::Ready((sent, pieces)) = self.socket.watch_mut().poll_send(sending, cx) else { return Ok(0) };
+        pieces.give_back(sent.as_ref().map_or(0, |&n| n), side.session.outbox());
         (self.sending, self.has_sent) = (None, true);
         self.is_full = sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         note_sent(side, sent)
@@ -191,13 +205,13 @@ fn note_sent<P: Protocol>(
     }
 }
 
-impl AsFd for RingTransport {
+impl<S: RingSocket> AsFd for RingTransport<S> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-impl Drop for RingTransport {
+impl<S: RingSocket> Drop for RingTransport<S> {
     /// An operation in flight holds the descriptor open until it is over, and a full ring takes no cancellation.
     fn drop(&mut self) {
         if self.sending.is_some() {
