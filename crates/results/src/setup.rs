@@ -184,6 +184,8 @@ pub enum Connection {
     Loop,
     /// A task of its own on a runtime.
     Task,
+    /// A task with a stack of its own, as a thread has, on threads of a runtime.
+    Coroutine,
 }
 
 impl Cell {

@@ -28,7 +28,7 @@ pub(crate) fn cannot_run(
         match cell.connection {
             Some(Connection::Thread) => return Some(format!("a thread per connection: {connections} threads")),
             Some(Connection::Worker) => return Some(format!("a worker per connection: {connections} workers")),
-            Some(Connection::Loop | Connection::Task) | None => {}
+            Some(Connection::Loop | Connection::Task | Connection::Coroutine) | None => {}
         }
     }
     subject.why_not(cell, workload, is_quick)
