@@ -8,8 +8,9 @@ use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use crate::args::Log;
 
-/// Levels where RUST_LOG names none. The runtime `may` tells of every descriptor.
-const LEVELS: &str = "info,may=warn";
+/// Levels where RUST_LOG names none. The runtime `may` tells of every descriptor, and calls a wait that a signal has
+/// interrupted an error.
+const LEVELS: &str = "info,may=off";
 
 /// Logs to standard error from here on.
 pub(crate) fn start(format: Log) -> anyhow::Result<()> {
