@@ -11,7 +11,8 @@ use std::{
         Arc, OnceLock,
         atomic::{
             AtomicBool, AtomicUsize,
-            Ordering::{AcqRel, Relaxed},
+            Ordering::{AcqRel, Relaxed, Release, SeqCst},
+            fence,
         },
     },
     task::{Context, Poll, Wake, Waker},
@@ -134,6 +135,8 @@ fn run<F: Future>(task: F) -> F::Output {
             continue;
         };
         wakeup.coroutine.get_or_init(|| socket.io.waker());
+        // Of two threads that each write one of the two and read the other, one sees what the other has written.
+        fence(SeqCst);
         if !wakeup.is_due.swap(false, AcqRel) {
             socket.events.fetch_or(socket.io.wait_io(), Relaxed);
             wakeup.is_due.swap(false, AcqRel);
@@ -161,7 +164,8 @@ impl Wake for Wakeup {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.is_due.store(true, std::sync::atomic::Ordering::Release);
+        self.is_due.store(true, Release);
+        fence(SeqCst);
         if let Some(coroutine) = self.coroutine.get() {
             coroutine.wakeup();
         }
