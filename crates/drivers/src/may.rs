@@ -174,8 +174,10 @@ impl Wake for Wakeup {
 
 /// A non-blocking socket that may's epoll watches, and the events that have come and nobody has asked for.
 struct Socket {
-    io: CoIo<OwnedFd>,
+    io: CoIo<Arc<OwnedFd>>,
     events: AtomicUsize,
+    /// Closed last: `CoIo` would close it and then take its number out of the epoll, when that may be another socket's.
+    descriptor: Arc<OwnedFd>,
 }
 
 struct MaySocket(Arc<Socket>);
@@ -193,8 +195,9 @@ impl MaySocket {
 
 impl Watch for MaySocket {
     fn new(socket: OwnedFd) -> io::Result<Self> {
-        let io = CoIo::new(socket).map_err(io::Error::from)?;
-        let socket = Arc::new(Socket { io, events: AtomicUsize::new(0) });
+        let descriptor = Arc::new(socket);
+        let io = CoIo::new(Arc::clone(&descriptor)).map_err(io::Error::from)?;
+        let socket = Arc::new(Socket { io, events: AtomicUsize::new(0), descriptor });
         SOCKET.with(|current| current.replace(Some(Arc::clone(&socket))));
         Ok(Self(socket))
     }
@@ -210,6 +213,6 @@ impl Watch for MaySocket {
 
 impl AsFd for MaySocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.io.inner().as_fd()
+        self.0.descriptor.as_fd()
     }
 }
