@@ -1,4 +1,4 @@
-//! What monoio asks for in `unsafe`: memory that its ring reads, and one socket in several hands.
+//! Memory that a ring of monoio's reads, and one socket in several hands: the crate asks for both in `unsafe`.
 
 use std::{
     cell::UnsafeCell,
