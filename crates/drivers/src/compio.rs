@@ -19,10 +19,8 @@ use proto::Protocol;
 use sys::listen::Listener;
 
 use crate::{
-    ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
-    Unavailable, Wait,
+    Descriptor, Driver, Serving, Unavailable,
     accept::{Acceptor, ConnectionLimit},
-    descriptor::IO_URING,
     on_threads,
     tasks::{AcceptorDrain, Crew, Eager, Incoming, RingTransport, Shared, Timer, Watch, serve_connection},
 };
@@ -38,19 +36,7 @@ impl Driver for Compio {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "compio",
         about: "one compio runtime per thread, owned buffers; no registered memory (compio 0.19.2, August 2026)",
-        io: IoModel::Completion,
-        connection: ConnectionModel::Task,
-        default_workers: DefaultWorkers::None,
-        listener_per_thread: true,
-        batches: false,
-        waits_in: Wait::Ring,
-        reads_into: ReadBuffer::Owned,
-        sends_memory: MemoryPath::RingSend,
-        sends_files: FilePath::Sendfile,
-        sends_pipes: PipePath::Splice,
-        registers_memory: false,
-        is_optional: true,
-        needs: Some(IO_URING),
+        ..Descriptor::OWNED_BUFFERS
     };
 
     fn probe() -> Result<(), Unavailable> {
@@ -62,19 +48,11 @@ impl Driver for Compio {
         let limit = ConnectionLimit::new(config);
         on_threads(config, shutdown, listeners.per_thread, |listeners| {
             runtime()?.block_on(async {
-                let counters = config.statistics.register();
-                let mut acceptors = Vec::new();
-                for (front_end, listener) in listeners.into_iter().enumerate() {
-                    let shared = Shared {
-                        protocol: Arc::clone(&protocol),
-                        config: config.clone(),
-                        shutdown: shutdown.clone(),
-                        front_end,
-                        counters: Arc::clone(&counters),
-                    };
-                    let acceptor = Acceptor::new(&limit, protocol.refusal())?;
-                    acceptors.push(compio::runtime::spawn(accept(shared, listener, acceptor)));
-                }
+                let served = Shared::of_each(listeners, (&protocol, config, shutdown), &limit)?;
+                let acceptors: Vec<_> = served
+                    .into_iter()
+                    .map(|(shared, listener, acceptor)| compio::runtime::spawn(accept(shared, listener, acceptor)))
+                    .collect();
                 for acceptor in acceptors {
                     acceptor.await.resume_unwind().unwrap_or(Ok(()))?;
                 }

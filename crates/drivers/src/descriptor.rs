@@ -55,6 +55,20 @@ impl Descriptor {
         needs: None,
     };
 
+    /// Facts that the runtimes share which have a ring for each thread, and operations that own their buffers.
+    #[cfg(any(feature = "compio", feature = "monoio"))]
+    pub(crate) const OWNED_BUFFERS: Self = Self {
+        io: IoModel::Completion,
+        connection: ConnectionModel::Task,
+        listener_per_thread: true,
+        waits_in: Wait::Ring,
+        reads_into: ReadBuffer::Owned,
+        sends_memory: MemoryPath::RingSend,
+        is_optional: true,
+        needs: Some(IO_URING),
+        ..Self::PLAIN_CALLS
+    };
+
     /// True if the protocol runs on workers while event loops move the bytes.
     pub fn has_workers_beside_loops(&self) -> bool {
         self.connection == ConnectionModel::Loop && self.default_workers != DefaultWorkers::None

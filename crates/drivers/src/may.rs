@@ -61,18 +61,12 @@ impl Driver for May {
             cpus.pin_to_all()?;
         }
         may::config().set_workers(config.threads).set_stack_size(STACK_WORDS).set_worker_pin(false);
-        let mut acceptors = Vec::new();
-        for (front_end, listener) in listeners.per_thread.into_iter().flatten().enumerate() {
-            let shared = Shared {
-                protocol: Arc::clone(&protocol),
-                config: config.clone(),
-                shutdown: shutdown.clone(),
-                front_end,
-                counters: config.statistics.register(),
-            };
-            let acceptor = Acceptor::new(&limit, protocol.refusal())?;
-            acceptors.push(go!(move || run(accept(shared, listener, acceptor))));
-        }
+        let served =
+            Shared::of_each(listeners.per_thread.into_iter().flatten(), (&protocol, config, shutdown), &limit)?;
+        let acceptors: Vec<_> = served
+            .into_iter()
+            .map(|(shared, listener, acceptor)| go!(move || run(accept(shared, listener, acceptor))))
+            .collect();
         // Its listener is closed when a coroutine has ended, so this thread waits for the connections.
         let outcomes: Vec<_> = acceptors.into_iter().map(|acceptor| acceptor.join()).collect();
         for outcome in outcomes {

@@ -17,10 +17,8 @@ use proto::Protocol;
 use sys::listen::Listener;
 
 use crate::{
-    ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
-    Unavailable, Wait,
+    Descriptor, Driver, Serving, Unavailable,
     accept::{Acceptor, ConnectionLimit},
-    descriptor::IO_URING,
     on_threads,
     tasks::{AcceptorDrain, Crew, Eager, Incoming, RingTransport, Shared, Timer, serve_connection},
 };
@@ -37,19 +35,7 @@ impl Driver for Monoio {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "monoio",
         about: "one monoio runtime per thread, owned buffers; no registered memory (monoio 0.2.4, August 2024)",
-        io: IoModel::Completion,
-        connection: ConnectionModel::Task,
-        default_workers: DefaultWorkers::None,
-        listener_per_thread: true,
-        batches: false,
-        waits_in: Wait::Ring,
-        reads_into: ReadBuffer::Owned,
-        sends_memory: MemoryPath::RingSend,
-        sends_files: FilePath::Sendfile,
-        sends_pipes: PipePath::Splice,
-        registers_memory: false,
-        is_optional: true,
-        needs: Some(IO_URING),
+        ..Descriptor::OWNED_BUFFERS
     };
 
     fn probe() -> Result<(), Unavailable> {
@@ -61,19 +47,11 @@ impl Driver for Monoio {
         let limit = ConnectionLimit::new(config);
         on_threads(config, shutdown, listeners.per_thread, |listeners| {
             runtime()?.block_on(async {
-                let counters = config.statistics.register();
-                let mut acceptors = Vec::new();
-                for (front_end, listener) in listeners.into_iter().enumerate() {
-                    let shared = Shared {
-                        protocol: Arc::clone(&protocol),
-                        config: config.clone(),
-                        shutdown: shutdown.clone(),
-                        front_end,
-                        counters: Arc::clone(&counters),
-                    };
-                    let acceptor = Acceptor::new(&limit, protocol.refusal())?;
-                    acceptors.push(monoio::spawn(accept(shared, listener, acceptor)));
-                }
+                let served = Shared::of_each(listeners, (&protocol, config, shutdown), &limit)?;
+                let acceptors: Vec<_> = served
+                    .into_iter()
+                    .map(|(shared, listener, acceptor)| monoio::spawn(accept(shared, listener, acceptor)))
+                    .collect();
                 for acceptor in acceptors {
                     acceptor.await?;
                 }

@@ -36,18 +36,11 @@ impl Driver for Smol {
         let Serving { protocol, listeners, config, shutdown } = serving;
         let limit = ConnectionLimit::new(config);
         let executor = Arc::new(Executor::new());
-        let mut acceptors = Vec::new();
-        for (front_end, listener) in listeners.per_thread.into_iter().flatten().enumerate() {
-            let shared = Shared {
-                protocol: Arc::clone(&protocol),
-                config: config.clone(),
-                shutdown: shutdown.clone(),
-                front_end,
-                counters: config.statistics.register(),
-            };
-            let acceptor = Acceptor::new(&limit, protocol.refusal())?;
-            acceptors.push(executor.spawn(accept(Arc::clone(&executor), shared, listener, acceptor)));
-        }
+        let served =
+            Shared::of_each(listeners.per_thread.into_iter().flatten(), (&protocol, config, shutdown), &limit)?;
+        let spawn =
+            |(shared, listener, acceptor)| executor.spawn(accept(Arc::clone(&executor), shared, listener, acceptor));
+        let acceptors: Vec<_> = served.into_iter().map(spawn).collect();
         // The other threads run tasks until the first one drops this.
         let (running, ended) = channel::bounded::<()>(1);
         std::thread::scope(|scope| {

@@ -111,6 +111,29 @@ pub(crate) struct Shared<P> {
     pub(crate) counters: Arc<ThreadCounters>,
 }
 
+impl<P: Protocol> Shared<P> {
+    /// Returns what the tasks of each address of a thread share, with its listener and who accepts there.
+    #[cfg(any(feature = "compio", feature = "may", feature = "monoio", feature = "smol"))]
+    pub(crate) fn of_each(
+        listeners: impl IntoIterator<Item = Listener>,
+        (protocol, config, shutdown): (&Arc<P>, &Config, &Shutdown),
+        limit: &Arc<crate::accept::ConnectionLimit>,
+    ) -> io::Result<Vec<(Self, Listener, Acceptor)>> {
+        let counters = config.statistics.register();
+        let of_one = |(front_end, listener)| {
+            let shared = Self {
+                protocol: Arc::clone(protocol),
+                config: config.clone(),
+                shutdown: shutdown.clone(),
+                front_end,
+                counters: Arc::clone(&counters),
+            };
+            Ok((shared, listener, Acceptor::new(limit, protocol.refusal())?))
+        };
+        listeners.into_iter().enumerate().map(of_one).collect()
+    }
+}
+
 /// Listener that a runtime watches.
 pub(crate) struct Incoming<R, T> {
     listener: Listener,
