@@ -21,13 +21,13 @@ use sys::{eventfd::EventFd, listen::Listener, socket};
 use crate::{Config, counters::Tally, peer};
 
 /// Pause of an acceptor when even the reserve descriptor is gone.
-pub(crate) const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
+pub const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 /// Interval at which refusals are logged.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Counts the open connections of a server.
 #[derive(Debug)]
-pub(crate) struct ConnectionLimit {
+pub struct ConnectionLimit {
     open: AtomicUsize,
     max: usize,
     /// Rules about who may connect.
@@ -61,14 +61,14 @@ impl RefusalReport {
 
 /// Permit of one open connection, which counts it until it is dropped.
 #[derive(Debug)]
-pub(crate) struct ConnectionPermit {
+pub struct ConnectionPermit {
     limit: Arc<ConnectionLimit>,
     /// Counts it as one of its client's, too.
     _client: Option<ClientPermit>,
 }
 
 impl ConnectionLimit {
-    pub(crate) fn new(config: &Config) -> Arc<Self> {
+    pub fn new(config: &Config) -> Arc<Self> {
         Self::with(config.connections_max, config.limits.admission)
     }
 
@@ -115,7 +115,7 @@ fn admit_client(admission: &'static Admission, socket: BorrowedFd<'_>) -> Result
 
 /// Outcome of an attempt to accept.
 #[derive(Debug)]
-pub(crate) enum Accepted {
+pub enum Accepted {
     Connection(OwnedFd, ConnectionPermit),
     /// One was refused, or was gone before it could be accepted. There may be others.
     Skipped,
@@ -127,7 +127,7 @@ pub(crate) enum Accepted {
 
 /// Accepts connections for one thread, up to the [`ConnectionLimit`].
 #[derive(Debug)]
-pub(crate) struct Acceptor {
+pub struct Acceptor {
     limit: Arc<ConnectionLimit>,
     refusal: Vec<u8>,
     /// Given up to take, and refuse, a connection that there is no descriptor for: left in the queue it would wake an
@@ -136,20 +136,20 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    pub(crate) fn new(limit: &Arc<ConnectionLimit>, refusal: &[u8]) -> io::Result<Self> {
+    pub fn new(limit: &Arc<ConnectionLimit>, refusal: &[u8]) -> io::Result<Self> {
         Ok(Self { limit: Arc::clone(limit), refusal: refusal.to_vec(), reserve: Some(EventFd::new()?) })
     }
 
     /// # Errors
     /// An error that makes the listener useless.
-    pub(crate) fn accept(&mut self, listener: &Listener, nonblocking: bool, tally: &mut Tally) -> io::Result<Accepted> {
+    pub fn accept(&mut self, listener: &Listener, nonblocking: bool, tally: &mut Tally) -> io::Result<Accepted> {
         match listener.accept(nonblocking) {
             Ok(socket) => Ok(self.admit(socket, tally)),
             Err(error) => self.failed(listener, error, tally),
         }
     }
 
-    pub(crate) fn admit(&mut self, socket: OwnedFd, tally: &mut Tally) -> Accepted {
+    pub fn admit(&mut self, socket: OwnedFd, tally: &mut Tally) -> Accepted {
         match self.limit.admit(socket.as_fd()) {
             Ok(permit) => {
                 tally.0.accepted += 1;
@@ -178,14 +178,14 @@ impl Acceptor {
 
     /// Refuses a connection that has been admitted, when there is no thread to serve it after all. It counts as refused
     /// only.
-    pub(crate) fn refuse_admitted(&self, socket: &OwnedFd, tally: &mut Tally) {
+    pub fn refuse_admitted(&self, socket: &OwnedFd, tally: &mut Tally) {
         tally.0.accepted -= 1;
         self.warn(format_args!("no thread can be started; lower --max-connections or try another --driver"));
         self.refuse(socket, tally);
     }
 
     /// Interprets an accept that failed.
-    pub(crate) fn failed(&mut self, listener: &Listener, error: io::Error, tally: &mut Tally) -> io::Result<Accepted> {
+    pub fn failed(&mut self, listener: &Listener, error: io::Error, tally: &mut Tally) -> io::Result<Accepted> {
         match Errno::from_io_error(&error) {
             Some(Errno::AGAIN) => Ok(Accepted::Empty),
             // accept(2): errors of the new connection, and of the network beneath it, are no errors of the listener.

@@ -10,7 +10,7 @@ use crate::counters::Tally;
 /// Answers more of what arrived before the drain, whether or not it has been announced, and ends the input after it,
 /// or has the protocol end the connection itself.
 /// Call it while the session wants to read.
-pub(crate) fn read_arrived<P: Protocol>(
+pub fn read_arrived<P: Protocol>(
     socket: BorrowedFd<'_>,
     session: &mut Session<P>,
     protocol: &P,

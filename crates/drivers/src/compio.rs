@@ -5,24 +5,22 @@ use std::{
     io,
     os::fd::OwnedFd,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
 
 use compio::{
     driver::ProactorBuilder,
-    runtime::{ResumeUnwind, Runtime, RuntimeBuilder, fd::PollFd},
+    runtime::{Runtime, RuntimeBuilder, fd::PollFd},
     time::sleep_until,
 };
 use proto::Protocol;
-use sys::listen::Listener;
 
 use crate::{
     Descriptor, Driver, Serving, Unavailable,
-    accept::{Acceptor, ConnectionLimit},
+    accept::ConnectionLimit,
     on_threads,
-    tasks::{AcceptorDrain, Crew, Eager, Incoming, RingTransport, Shared, Timer, Watch, serve_connection},
+    tasks::{Eager, RingTransport, Spawn, Timer, Watch, serve_listeners},
 };
 
 mod send;
@@ -47,17 +45,13 @@ impl Driver for Compio {
         let Serving { protocol, listeners, config, shutdown } = serving;
         let limit = ConnectionLimit::new(config);
         on_threads(config, shutdown, listeners.per_thread, |listeners| {
-            runtime()?.block_on(async {
-                let served = Shared::of_each(listeners, (&protocol, config, shutdown), &limit)?;
-                let acceptors: Vec<_> = served
-                    .into_iter()
-                    .map(|(shared, listener, acceptor)| compio::runtime::spawn(accept(shared, listener, acceptor)))
-                    .collect();
-                for acceptor in acceptors {
-                    acceptor.await.resume_unwind().unwrap_or(Ok(()))?;
-                }
-                Ok(())
-            })
+            runtime()?.block_on(
+                serve_listeners::<P, Eager<PollFd<OwnedFd>>, RingTransport<PollFd<OwnedFd>>, Sleep, Self>(
+                    listeners,
+                    (&protocol, config, shutdown),
+                    &limit,
+                ),
+            )
         })
     }
 }
@@ -68,22 +62,11 @@ fn runtime() -> io::Result<Runtime> {
     RuntimeBuilder::new().with_proactor(ring).sync_queue_size(REMOTE_WAKES).build()
 }
 
-/// Accepts by readiness: the crate's own accept knows neither flags nor what to do without descriptors.
-async fn accept<P: Protocol>(shared: Shared<P>, listener: Listener, mut acceptor: Acceptor) -> io::Result<()> {
-    let (shared, crew) = (Arc::new(shared), Crew::default());
-    let mut incoming = Incoming::<Eager<PollFd<OwnedFd>>, Sleep>::new(listener)?;
-    let mut drain = AcceptorDrain::new(&shared.shutdown);
-    while let Some((socket, permit)) = incoming.next(&mut acceptor, &mut drain, &shared.counters, true).await? {
-        let (shared, member) = (Arc::clone(&shared), crew.join());
-        let task = async move {
-            serve_connection::<P, RingTransport<PollFd<OwnedFd>>, Sleep>(socket, permit, &shared).await;
-            drop(member);
-        };
+/// Connections are accepted by readiness, as the crate's own accept knows neither flags nor what to do without descriptors.
+impl Spawn for Compio {
+    fn spawn(task: impl Future<Output = ()> + 'static) {
         compio::runtime::spawn(task).detach();
     }
-    drop(incoming);
-    crew.ended().await;
-    Ok(())
 }
 
 impl Watch for PollFd<OwnedFd> {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 /// The counters of one thread, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct ThreadCounters {
+pub struct ThreadCounters {
     accepted: AtomicU64,
     refused: AtomicU64,
     closed: AtomicU64,
@@ -55,7 +55,7 @@ impl Statistics {
     }
 
     /// Counters for one more thread, or for one more kind of short-lived ones.
-    pub(crate) fn register(&self) -> Arc<ThreadCounters> {
+    pub fn register(&self) -> Arc<ThreadCounters> {
         let counters = Arc::<ThreadCounters>::default();
         self.0.lock().push(Arc::clone(&counters));
         counters
@@ -64,10 +64,10 @@ impl Statistics {
 
 /// Counts of one turn of a loop, made without a bus lock and published at its end.
 #[derive(Debug, Default)]
-pub(crate) struct Tally(pub(crate) Counts);
+pub struct Tally(pub Counts);
 
 impl Tally {
-    pub(crate) fn publish(&mut self, counters: &ThreadCounters) {
+    pub fn publish(&mut self, counters: &ThreadCounters) {
         let Counts { accepted, refused, closed, bytes_in, bytes_out } = std::mem::take(&mut self.0);
         for (counter, n) in [
             (&counters.accepted, accepted),

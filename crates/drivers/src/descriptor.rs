@@ -36,8 +36,8 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Facts that the drivers share which move bytes by plain system calls; each states its name and how it differs.
-    pub(crate) const PLAIN_CALLS: Self = Self {
+    /// Facts of drivers that move bytes by plain system calls; each states its name and how it differs.
+    pub const PLAIN_CALLS: Self = Self {
         name: "",
         about: "",
         io: IoModel::Readiness,
@@ -138,6 +138,8 @@ impl Serialize for DefaultWorkers {
 pub enum Wait {
     /// recv(2) with a timeout.
     Recv,
+    /// poll(2).
+    Poll,
     /// epoll_wait(2).
     Epoll,
     /// epoll_wait(2), with a call of epoll_ctl(2) before each event that is waited for (EPOLLONESHOT).

@@ -3,7 +3,7 @@
 //! A driver owns sockets and threads and knows no protocol; what differs between two drivers is the I/O architecture
 //! and nothing else. Each states the facts about itself in a [`Descriptor`]. `unsafe` is confined to `uring` and `monoio::raw`.
 //!
-//! The suite that every driver must pass needs servers as processes: it is `testkit`'s, in `tests/conformance`.
+//! The suite that every driver must pass needs servers as processes: it is `testkit::conformance`.
 
 #![deny(unsafe_code)]
 
@@ -28,11 +28,12 @@ mod peer;
 mod pipes;
 mod pool;
 mod reactor;
+mod set;
 mod shutdown;
 #[cfg(feature = "smol")]
 mod smol;
 mod table;
-mod tasks;
+pub mod tasks;
 mod tokio;
 mod tokio_uring;
 #[allow(unsafe_code, reason = "the one room for it: a raw ring shares memory with the kernel")]
@@ -49,9 +50,10 @@ pub use descriptor::{
 pub use listeners::Listeners;
 pub use pipes::ScratchPipes;
 use proto::{Limits, Protocol};
+pub use set::{DriverSet, Only};
 pub use shutdown::{Loop, Registration, Shutdown, Stage};
 use sys::{affinity::Cpus, registered::Region};
-pub use table::{DriverKind, UnknownDriver};
+pub use table::{DriverKind, UnknownDriver, driver_named};
 
 /// Settings of a driver.
 #[derive(Clone, Debug)]
@@ -73,13 +75,32 @@ pub struct Config {
 }
 
 impl Config {
-    fn pin_thread(&self, index: usize) -> io::Result<()> {
+    /// Pins the calling thread, the driver's thread of this number, to its processor, if there are any to pin to.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn pin_thread(&self, index: usize) -> io::Result<()> {
         self.pin.as_ref().map_or(Ok(()), |cpus| cpus.pin_to_one(index))
     }
 }
 
-/// One way of moving bytes. Implementors are tags, never values.
-pub(crate) trait Driver {
+/// Parts that drivers share beside the [`tasks`] of runtimes, for drivers of other crates, too. None of them depends on a protocol
+/// or on a way of waiting.
+pub mod parts {
+    pub use crate::{
+        accept::{Accepted, Acceptor, ConnectionLimit, ConnectionPermit, EXHAUSTED_PAUSE},
+        arrived::read_arrived,
+        clock::now,
+        closing::end_output,
+        counters::{Tally, ThreadCounters},
+        peer::{peer, uptake},
+        pipes::Pipes,
+        write::{WRITE_MAX, write_front, write_front_once},
+    };
+}
+
+/// One way of moving bytes. Implementors are tags, never values. A program of another crate has its own by [`Only`].
+pub trait Driver {
     const DESCRIPTOR: Descriptor;
 
     /// # Errors
@@ -100,16 +121,20 @@ pub(crate) trait Driver {
 }
 
 /// Arguments of [`Driver::serve`].
-pub(crate) struct Serving<'a, P> {
-    pub(crate) protocol: Arc<P>,
-    pub(crate) listeners: Listeners,
-    pub(crate) config: &'a Config,
-    pub(crate) shutdown: &'a Shutdown,
+#[derive(Debug)]
+pub struct Serving<'a, P> {
+    pub protocol: Arc<P>,
+    pub listeners: Listeners,
+    pub config: &'a Config,
+    pub shutdown: &'a Shutdown,
 }
 
 /// Runs one event loop for each part, on a thread of its own, and returns the first failure. A server that has lost a
 /// loop would leave its share of the connections waiting: the others drain.
-fn on_threads<T: Send>(
+///
+/// # Errors
+/// The first failure.
+pub fn on_threads<T: Send>(
     config: &Config,
     shutdown: &Shutdown,
     parts: Vec<T>,

@@ -62,6 +62,11 @@ impl Listeners {
         Ok(bound)
     }
 
+    /// The sockets of each accepting thread, one per address, in their order.
+    pub fn into_threads(self) -> Vec<Vec<Listener>> {
+        self.per_thread
+    }
+
     /// The addresses, with the ports that the kernel chose.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses

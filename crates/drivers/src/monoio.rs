@@ -4,7 +4,6 @@
 use std::{
     io,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
@@ -14,13 +13,12 @@ use monoio::{
     time::{Sleep, TimeDriver, sleep_until},
 };
 use proto::Protocol;
-use sys::listen::Listener;
 
 use crate::{
     Descriptor, Driver, Serving, Unavailable,
-    accept::{Acceptor, ConnectionLimit},
+    accept::ConnectionLimit,
     on_threads,
-    tasks::{AcceptorDrain, Crew, Eager, Incoming, RingTransport, Shared, Timer, serve_connection},
+    tasks::{Eager, RingTransport, Spawn, Timer, serve_listeners},
 };
 
 mod operations;
@@ -46,17 +44,13 @@ impl Driver for Monoio {
         let Serving { protocol, listeners, config, shutdown } = serving;
         let limit = ConnectionLimit::new(config);
         on_threads(config, shutdown, listeners.per_thread, |listeners| {
-            runtime()?.block_on(async {
-                let served = Shared::of_each(listeners, (&protocol, config, shutdown), &limit)?;
-                let acceptors: Vec<_> = served
-                    .into_iter()
-                    .map(|(shared, listener, acceptor)| monoio::spawn(accept(shared, listener, acceptor)))
-                    .collect();
-                for acceptor in acceptors {
-                    acceptor.await?;
-                }
-                Ok(())
-            })
+            runtime()?.block_on(
+                serve_listeners::<P, Eager<MonoioSocket>, RingTransport<MonoioSocket>, MonoioTimer, Self>(
+                    listeners,
+                    (&protocol, config, shutdown),
+                    &limit,
+                ),
+            )
         })
     }
 }
@@ -65,21 +59,11 @@ fn runtime() -> io::Result<Runtime<TimeDriver<IoUringDriver>>> {
     RuntimeBuilder::<IoUringDriver>::new().enable_timer().build()
 }
 
-/// Accepts by readiness: the crate's own accept knows neither flags nor what to do without descriptors.
-async fn accept<P: Protocol>(shared: Shared<P>, listener: Listener, mut acceptor: Acceptor) -> io::Result<()> {
-    let (shared, crew) = (Arc::new(shared), Crew::default());
-    let mut incoming = Incoming::<Eager<MonoioSocket>, MonoioTimer>::new(listener)?;
-    let mut drain = AcceptorDrain::new(&shared.shutdown);
-    while let Some((socket, permit)) = incoming.next(&mut acceptor, &mut drain, &shared.counters, true).await? {
-        let (shared, member) = (Arc::clone(&shared), crew.join());
-        monoio::spawn(async move {
-            serve_connection::<P, RingTransport<MonoioSocket>, MonoioTimer>(socket, permit, &shared).await;
-            drop(member);
-        });
+/// Connections are accepted by readiness, as the crate's own accept knows neither flags nor what to do without descriptors.
+impl Spawn for Monoio {
+    fn spawn(task: impl Future<Output = ()> + 'static) {
+        monoio::spawn(task);
     }
-    drop(incoming);
-    crew.ended().await;
-    Ok(())
 }
 
 struct MonoioTimer(Pin<Box<Sleep>>);

@@ -7,7 +7,7 @@ use sys::{listen::Address, socket};
 
 /// Peer of a connection that has been accepted.
 #[inline]
-pub(crate) fn peer(socket: BorrowedFd<'_>, front_end: usize) -> Peer<'_> {
+pub fn peer(socket: BorrowedFd<'_>, front_end: usize) -> Peer<'_> {
     Peer::new(socket, front_end, address)
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn address(socket: BorrowedFd<'_>) -> PeerAddress {
 
 /// Asks the kernel what the peer has taken.
 #[cold]
-pub(crate) fn uptake(socket: &impl AsRawFd) -> Uptake {
+pub fn uptake(socket: &impl AsRawFd) -> Uptake {
     match socket::pending(socket) {
         Ok(pending) => Uptake { acknowledged: socket::acknowledged(socket), pending },
         Err(_) => Uptake::none(),

@@ -92,7 +92,7 @@ impl Default for ScratchPipes {
 /// The scratch pipes of one loop or connection. All of them are empty: a region that is dropped half sent takes its
 /// pipe with it.
 #[derive(Debug)]
-pub(crate) struct Pipes {
+pub struct Pipes {
     /// `None`: gives back at once to the common supply.
     pool: Option<Pool>,
     supply: ScratchPipes,
@@ -108,12 +108,12 @@ pub(crate) enum FillOutcome {
 
 impl Pipes {
     /// A loop keeps some for its connections.
-    pub(crate) fn of_loop(supply: &ScratchPipes) -> Self {
+    pub fn of_loop(supply: &ScratchPipes) -> Self {
         Self { pool: Some(Pool::default()), supply: supply.clone() }
     }
 
     /// A connection keeps none while it has nothing to send.
-    pub(crate) fn of_connection(supply: &ScratchPipes) -> Self {
+    pub fn of_connection(supply: &ScratchPipes) -> Self {
         Self { pool: None, supply: supply.clone() }
     }
 

@@ -6,17 +6,25 @@ use clap::{ValueEnum, builder::PossibleValue};
 use proto::Protocol;
 use sys::registered::Region;
 
-use crate::{Config, Descriptor, Driver, Listeners, Serving, Shutdown, Unavailable};
+use crate::{Config, Descriptor, Driver, DriverSet, Listeners, Serving, Shutdown, Unavailable};
 
 /// No driver has this name.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("unknown driver {name:?}; one of {}", names())]
+#[error("unknown driver {name:?}; one of {known}")]
 pub struct UnknownDriver {
     name: String,
+    known: String,
 }
 
-fn names() -> String {
-    DriverKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
+/// Returns the driver of a set that has this name.
+///
+/// # Errors
+/// None has.
+pub fn driver_named<D: DriverSet>(name: &str) -> Result<D, UnknownDriver> {
+    D::ALL.iter().copied().find(|driver| driver.descriptor().name == name).ok_or_else(|| UnknownDriver {
+        name: name.to_owned(),
+        known: D::ALL.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    })
 }
 
 macro_rules! drivers {
@@ -122,10 +130,6 @@ impl FromStr for DriverKind {
     type Err = UnknownDriver;
 
     fn from_str(name: &str) -> Result<Self, UnknownDriver> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|kind| kind.name() == name)
-            .ok_or_else(|| UnknownDriver { name: name.to_owned() })
+        driver_named(name)
     }
 }

@@ -18,7 +18,7 @@ use sys::listen::Listener;
 
 use crate::{
     Config, ScratchPipes, Shutdown,
-    accept::{Accepted, Acceptor, ConnectionPermit, EXHAUSTED_PAUSE},
+    accept::{Accepted, Acceptor, ConnectionLimit, ConnectionPermit, EXHAUSTED_PAUSE},
     clock,
     closing::end_output,
     counters::{Tally, ThreadCounters},
@@ -34,16 +34,15 @@ mod readiness;
 mod ring;
 mod waiting;
 
-#[cfg(any(feature = "compio", feature = "may", feature = "monoio", feature = "smol"))]
-pub(crate) use crew::Crew;
-#[cfg(any(feature = "compio", feature = "may", feature = "monoio", feature = "smol"))]
-pub(crate) use eager::{Eager, Watch};
+pub use crew::{Crew, Member};
+pub use eager::{Eager, Watch};
 #[cfg(any(feature = "compio", feature = "monoio"))]
 pub(crate) use pieces::{Piece, Pieces};
-pub(crate) use readiness::{Readiness, Ready, none_if_blocked};
+pub use readiness::{Readiness, Ready, none_if_blocked};
 #[cfg(any(feature = "compio", feature = "monoio"))]
 pub(crate) use ring::{RingSocket, RingTransport};
-pub(crate) use waiting::{AcceptorDrain, DeadlineTimer, Drain, Timer};
+pub use waiting::{AcceptorDrain, Timer};
+pub(crate) use waiting::{DeadlineTimer, Drain};
 
 /// One read; a fuller socket is read again.
 const READ_BYTES: usize = 32 * 1024;
@@ -71,7 +70,7 @@ impl Scratch {
 }
 
 /// A connection's socket, and the way of its bytes.
-pub(crate) trait Transport: AsFd + Sized {
+pub trait Transport: AsFd + Sized {
     fn new(socket: OwnedFd) -> io::Result<Self>;
 
     /// Reads, while the session wants that, and lets the protocol answer. False: the task will be woken.
@@ -87,37 +86,36 @@ pub(crate) trait Transport: AsFd + Sized {
 
 /// Outcome of an attempt to write.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Progress {
+pub struct Progress {
     /// Output has left, or may have made room in another way.
-    pub(crate) wrote: bool,
+    pub wrote: bool,
     /// The connection has written its share; others first.
-    pub(crate) paused: bool,
+    pub paused: bool,
 }
 
 /// All of a connection but its socket.
-pub(crate) struct Side<'a, P: Protocol> {
-    pub(crate) session: Session<P>,
-    pub(crate) protocol: &'a P,
-    pub(crate) config: &'a Config,
-    pub(crate) tally: Tally,
+pub struct Side<'a, P: Protocol> {
+    pub session: Session<P>,
+    pub protocol: &'a P,
+    pub config: &'a Config,
+    pub tally: Tally,
 }
 
 /// State that the tasks of one address share.
-pub(crate) struct Shared<P> {
-    pub(crate) protocol: Arc<P>,
-    pub(crate) config: Config,
-    pub(crate) shutdown: Shutdown,
-    pub(crate) front_end: usize,
-    pub(crate) counters: Arc<ThreadCounters>,
+pub struct Shared<P> {
+    pub protocol: Arc<P>,
+    pub config: Config,
+    pub shutdown: Shutdown,
+    pub front_end: usize,
+    pub counters: Arc<ThreadCounters>,
 }
 
 impl<P: Protocol> Shared<P> {
     /// Returns what the tasks of each address of a thread share, with its listener and who accepts there.
-    #[cfg(any(feature = "compio", feature = "may", feature = "monoio", feature = "smol"))]
-    pub(crate) fn of_each(
+    pub fn of_each(
         listeners: impl IntoIterator<Item = Listener>,
         (protocol, config, shutdown): (&Arc<P>, &Config, &Shutdown),
-        limit: &Arc<crate::accept::ConnectionLimit>,
+        limit: &Arc<ConnectionLimit>,
     ) -> io::Result<Vec<(Self, Listener, Acceptor)>> {
         let counters = config.statistics.register();
         let of_one = |(front_end, listener)| {
@@ -135,20 +133,20 @@ impl<P: Protocol> Shared<P> {
 }
 
 /// Listener that a runtime watches.
-pub(crate) struct Incoming<R, T> {
+pub struct Incoming<R, T> {
     listener: Listener,
     readiness: R,
     timer: PhantomData<fn() -> T>,
 }
 
 impl<R: Readiness, T: Timer> Incoming<R, T> {
-    pub(crate) fn new(listener: Listener) -> io::Result<Self> {
+    pub fn new(listener: Listener) -> io::Result<Self> {
         let readiness = R::new(listener.as_fd().try_clone_to_owned()?)?;
         Ok(Self { listener, readiness, timer: PhantomData })
     }
 
     /// The next connection, or `None` once the server accepts no more.
-    pub(crate) async fn next(
+    pub async fn next(
         &mut self,
         acceptor: &mut Acceptor,
         drain: &mut AcceptorDrain<'_>,
@@ -183,8 +181,58 @@ impl<R: Readiness, T: Timer> Incoming<R, T> {
     }
 }
 
+/// Runs tasks on the thread that they are spawned on.
+pub trait Spawn {
+    fn spawn(task: impl Future<Output = ()> + 'static);
+}
+
+/// Serves connections on this thread, in tasks of a runtime: `R` watches listeners, `X` is a connection, `T` a sleep, `S` has the
+/// tasks run. Returns when no more are accepted and the last one has ended.
+///
+/// # Errors
+/// A listener fails.
+pub async fn serve_listeners<P: Protocol, R: Readiness, X: Transport, T: Timer, S: Spawn>(
+    listeners: Vec<Listener>,
+    server: (&Arc<P>, &Config, &Shutdown),
+    limit: &Arc<ConnectionLimit>,
+) -> io::Result<()> {
+    let served = Shared::of_each(listeners, server, limit)?.into_iter();
+    let mut acceptors: Vec<_> = served.map(|served| Box::pin(accept::<P, R, X, T, S>(served))).collect();
+    poll_fn(|cx| {
+        let mut failure = Ok(());
+        acceptors.retain_mut(|acceptor| match acceptor.as_mut().poll(cx) {
+            Poll::Pending => true,
+            Poll::Ready(Ok(())) => false,
+            Poll::Ready(error) => {
+                failure = error;
+                false
+            }
+        });
+        if failure.is_ok() && !acceptors.is_empty() { Poll::Pending } else { Poll::Ready(failure) }
+    })
+    .await
+}
+
+async fn accept<P: Protocol, R: Readiness, X: Transport, T: Timer, S: Spawn>(
+    (shared, listener, mut acceptor): (Shared<P>, Listener, Acceptor),
+) -> io::Result<()> {
+    let (shared, crew) = (Arc::new(shared), Crew::default());
+    let mut incoming = Incoming::<R, T>::new(listener)?;
+    let mut drain = AcceptorDrain::new(&shared.shutdown);
+    while let Some((socket, permit)) = incoming.next(&mut acceptor, &mut drain, &shared.counters, true).await? {
+        let (shared, member) = (Arc::clone(&shared), crew.join());
+        S::spawn(async move {
+            serve_connection::<P, X, T>(socket, permit, &shared).await;
+            drop(member);
+        });
+    }
+    drop(incoming);
+    crew.ended().await;
+    Ok(())
+}
+
 /// Serves a connection to its end, and counts that.
-pub(crate) async fn serve_connection<P: Protocol, X: Transport, T: Timer>(
+pub async fn serve_connection<P: Protocol, X: Transport, T: Timer>(
     socket: OwnedFd,
     permit: ConnectionPermit,
     shared: &Shared<P>,
@@ -284,7 +332,7 @@ mod tests {
     use sys::listen::Sharing;
 
     use super::*;
-    use crate::{Shutdown, accept::ConnectionLimit};
+    use crate::Shutdown;
 
     /// A runtime that has no memory to wait with, once.
     struct Poor(OwnedFd, AtomicBool);

@@ -12,17 +12,17 @@ use sys::{ktls, socket, transfer};
 use crate::pipes::{FillOutcome, Pipes};
 
 /// Bytes that one connection writes before others get their turn.
-pub(crate) const WRITE_MAX: usize = Outbox::WRITE_MAX;
+pub const WRITE_MAX: usize = Outbox::WRITE_MAX;
 
 /// Writes once from the front and returns how much; 0 when there is nothing that can be written now.
 #[inline]
-pub(crate) fn write_front(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) -> io::Result<usize> {
+pub fn write_front(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) -> io::Result<usize> {
     transfer::until_uninterrupted(|| write_front_once(socket, outbox, pipes))
 }
 
 /// The same; `Interrupted` when the process was stopped meanwhile, for sockets with a timeout that must not begin anew.
 #[inline]
-pub(crate) fn write_front_once(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) -> io::Result<usize> {
+pub fn write_front_once(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) -> io::Result<usize> {
     let more = outbox.has_more_after_memory();
     let n = match outbox.front() {
         Some(NextWrite::Memory(pieces, count)) => match socket::send_once(socket, &pieces[..count], more) {

@@ -8,11 +8,13 @@
 
 mod args;
 mod cached_path;
+mod program;
 mod representation;
 mod site;
 
 pub use args::HttpArgs;
 pub use file_cache::CacheLimits;
+pub use program::main;
 pub use representation::Representation;
 pub use site::{Site, SiteOptions};
 pub use web::{HttpOptions, RequestMetrics, Statistics};

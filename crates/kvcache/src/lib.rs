@@ -11,7 +11,8 @@
 //! - `commands`: the handlers of RESP's commands, and the dispatcher above them;
 //! - `protocol`: RESP, the 0x1F text protocol and memcached, each from a request to its reply;
 //! - `connection`, then `window` and `shard_threads`: one connection, and batches of connections;
-//! - `server`: the [`proto::Protocol`] itself.
+//! - `server`: the [`proto::Protocol`] itself;
+//! - `program`: the command line and the start of it.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ mod glob;
 mod maintenance;
 mod memory_size;
 mod metrics;
+mod program;
 mod protocol;
 mod reply;
 mod server;
@@ -43,6 +45,7 @@ pub use self::{
     connection::{Conn, FrontEnd},
     events::Events,
     metrics::Metrics,
+    program::main,
     server::{Clock, KvOptions, KvServer, ScriptOptions, exact_time},
     state::{ServerInfo, SnapshotError, Space, SpaceOptions, StopServer},
     store_kind::{Sharing, StoreKind, WithStore, store_dimension},

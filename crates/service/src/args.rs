@@ -1,8 +1,8 @@
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use bytesize::ByteSize;
-use clap::{Args, ValueEnum};
-use drivers::{DefaultWorkers, DriverKind, UnknownDriver};
+use clap::{Arg, Args, Command, ValueEnum};
+use drivers::{DefaultWorkers, Descriptor, DriverKind, DriverSet, UnknownDriver, driver_named};
 use proto::{Admission, ClientConnections, Limits, Network};
 use sys::{
     affinity::{self, Cpus},
@@ -76,14 +76,14 @@ pub struct ServiceArgs {
     pub listen: Vec<Address>,
 
     /// The I/O driver; --list-backends describes them, `auto` picks one and says which
-    #[arg(long, value_name = "NAME", default_value_t = DriverChoice::Named(DriverKind::DEFAULT))]
+    #[arg(long, value_name = "NAME", default_value_t = DriverChoice::of(DriverKind::DEFAULT))]
     pub driver: DriverChoice,
 
     /// Event loops or runtime threads [default: available processors]
     #[arg(long, value_name = "N", value_parser = values::at_least_one)]
     pub threads: Option<usize>,
 
-    #[arg(long, value_name = "N", value_parser = values::at_least_one, help = workers_help())]
+    #[arg(long, value_name = "N", value_parser = values::at_least_one, help = workers_help::<DriverKind>())]
     pub workers: Option<usize>,
 
     #[command(flatten)]
@@ -156,11 +156,31 @@ pub struct Timeouts {
     pub request: Duration,
 }
 
-/// `--driver`
+/// `--driver`: the name of a driver that the program has, or `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DriverChoice {
-    Auto,
-    Named(DriverKind),
+pub struct DriverChoice(&'static str);
+
+impl DriverChoice {
+    /// The choice of a driver that is picked by what the kernel offers.
+    pub const AUTO: Self = Self("auto");
+
+    /// Returns the choice of one driver.
+    pub fn of(driver: impl DriverSet) -> Self {
+        Self(driver.descriptor().name)
+    }
+
+    /// Parses the name of a driver of a set.
+    ///
+    /// # Errors
+    /// None has that name.
+    pub fn parse<D: DriverSet>(name: &str) -> Result<Self, UnknownDriver> {
+        if name == Self::AUTO.0 { Ok(Self::AUTO) } else { driver_named::<D>(name).map(Self::of) }
+    }
+
+    /// Returns the driver; `None`: one is to be picked.
+    pub(crate) fn named<D: DriverSet>(self) -> Option<D> {
+        driver_named(self.0).ok()
+    }
 }
 
 /// `--format`
@@ -212,21 +232,27 @@ impl ServiceArgs {
         self.threads.unwrap_or_else(affinity::available)
     }
 
-    pub(crate) fn workers(&self, driver: DriverKind) -> usize {
-        self.workers.or_else(|| driver.descriptor().default_workers.count()).unwrap_or(1)
+    pub(crate) fn workers(&self, driver: &Descriptor) -> usize {
+        self.workers.or_else(|| driver.default_workers.count()).unwrap_or(1)
     }
 }
 
-fn workers_help() -> String {
-    let defaults = DriverKind::ALL.iter().filter_map(|kind| match kind.descriptor().default_workers {
+/// Gives the shared flags the drivers that the program has.
+pub(crate) fn with_drivers<D: DriverSet>(command: Command) -> Command {
+    let driver = |arg: Arg| arg.value_parser(DriverChoice::parse::<D>).default_value(D::DEFAULT.descriptor().name);
+    command.mut_arg("driver", driver).mut_arg("workers", |arg| arg.help(workers_help::<D>()))
+}
+
+fn workers_help<D: DriverSet>() -> String {
+    let defaults = D::ALL.iter().filter_map(|kind| match kind.descriptor().default_workers {
         DefaultWorkers::None => None,
         DefaultWorkers::Fixed(count) => Some(format!("{count} for {kind}")),
         DefaultWorkers::PerProcessor => Some(format!("available processors for {kind}")),
     });
     let defaults: Vec<_> = defaults.collect();
+    let defaults = if defaults.is_empty() { "none has".to_owned() } else { defaults.join(", ") };
     format!(
-        "Threads beside the event loops that run the protocol, for the drivers that have such [default: {}]",
-        defaults.join(", ")
+        "Threads beside the event loops that run the protocol, for the drivers that have such [default: {defaults}]"
     )
 }
 
@@ -234,16 +260,13 @@ impl FromStr for DriverChoice {
     type Err = UnknownDriver;
 
     fn from_str(name: &str) -> Result<Self, UnknownDriver> {
-        if name == "auto" { Ok(Self::Auto) } else { Ok(Self::Named(name.parse()?)) }
+        Self::parse::<DriverKind>(name)
     }
 }
 
 impl fmt::Display for DriverChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Named(kind) => kind.fmt(f),
-        }
+        f.write_str(self.0)
     }
 }
 
@@ -254,9 +277,9 @@ mod tests {
     #[test]
     fn every_driver_can_be_named() {
         for &kind in DriverKind::ALL {
-            assert_eq!(kind.name().parse::<DriverChoice>().unwrap(), DriverChoice::Named(kind));
+            assert_eq!(kind.name().parse::<DriverChoice>().unwrap(), DriverChoice::of(kind));
         }
-        assert_eq!("auto".parse::<DriverChoice>().unwrap(), DriverChoice::Auto);
+        assert_eq!("auto".parse::<DriverChoice>().unwrap(), DriverChoice::AUTO);
         let error = "select".parse::<DriverChoice>().unwrap_err().to_string();
         assert!(error.contains("select") && error.contains("tokio-uring"), "{error}");
     }

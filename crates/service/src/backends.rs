@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io::Write};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use drivers::{Descriptor, DriverKind};
+use drivers::{Descriptor, DriverSet};
 use serde::Serialize;
 
 use crate::{Program, args::Format};
@@ -66,17 +66,26 @@ struct Backends {
     invalid: Vec<Invalid>,
 }
 
-pub(crate) fn drivers() -> Dimension {
-    let mut dimension = Dimension::of("driver", "--driver", &DriverKind::DEFAULT);
-    for (choice, kind) in dimension.choices.iter_mut().zip(DriverKind::ALL) {
-        choice.unavailable = kind.probe().err().map(|error| error.to_string());
-        choice.facts = Some(kind.descriptor());
+/// Dimension of the drivers that a program has.
+pub(crate) fn drivers<D: DriverSet>() -> Dimension {
+    let choice = |driver: &D| Choice {
+        name: driver.descriptor().name.to_owned(),
+        description: driver.descriptor().about.to_owned(),
+        unavailable: driver.probe().err().map(|error| error.to_string()),
+        facts: Some(driver.descriptor()),
+    };
+    Dimension {
+        name: "driver",
+        flag: "--driver",
+        default: D::DEFAULT.to_string(),
+        choices: D::ALL.iter().map(choice).collect(),
     }
-    dimension
 }
 
-pub(crate) fn print<C: Program>(format: Format) -> anyhow::Result<()> {
-    let backends = Backends { schema: SCHEMA, server: C::NAME, dimensions: C::dimensions(), invalid: C::invalid() };
+/// Prints the dimensions of a program, that of its drivers first.
+pub(crate) fn print<C: Program>(drivers: Option<Dimension>, format: Format) -> anyhow::Result<()> {
+    let dimensions = drivers.into_iter().chain(C::dimensions()).collect();
+    let backends = Backends { schema: SCHEMA, server: C::NAME, dimensions, invalid: C::invalid() };
     let text = match format {
         Format::Text => as_text(&backends),
         Format::Json => serde_json::to_string_pretty(&backends)? + "\n",

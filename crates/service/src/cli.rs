@@ -3,13 +3,31 @@
 use std::{env, process};
 
 use clap::{Arg, ArgMatches, Command, error::ErrorKind};
+use drivers::DriverSet;
 use sys::{confinement::Confinement, listen::Address};
 
 use crate::{
-    DescriptorDemand, Dimension, Invalid, Need, ServiceArgs, ShellArgs, TlsArgs, TlsDialect, backends,
+    DescriptorDemand, Dimension, Invalid, Need, ServiceArgs, ShellArgs, TlsArgs, TlsDialect, args, backends,
     config::{CommandLine, LoadError, Loaded},
     output, usage,
 };
+
+/// Part of the command line that depends on the drivers that a program has.
+pub(crate) struct DriverFlags {
+    pub(crate) adapt: fn(Command) -> Command,
+    pub(crate) dimension: fn() -> Option<Dimension>,
+}
+
+impl DriverFlags {
+    pub(crate) fn of<D: DriverSet>() -> Self {
+        Self { adapt: args::with_drivers::<D>, dimension: || Some(backends::drivers::<D>()) }
+    }
+
+    /// Those of a program without drivers.
+    pub(crate) fn none() -> Self {
+        Self { adapt: |command| command, dimension: || None }
+    }
+}
 
 /// Exit status of bad usage.
 pub(crate) const USAGE: i32 = 2;
@@ -143,7 +161,7 @@ pub trait Program: clap::Parser {
     /// The flags that all processes share.
     fn shell(&self) -> &ShellArgs;
 
-    /// Dimensions of choice.
+    /// Dimensions of choice beside the driver.
     fn dimensions() -> Vec<Dimension>;
 
     /// Combinations that do not work, and why not.
@@ -206,9 +224,7 @@ impl<C: Cli> Program for C {
     }
 
     fn dimensions() -> Vec<Dimension> {
-        let mut dimensions = vec![backends::drivers()];
-        dimensions.extend(<C as Cli>::dimensions());
-        dimensions
+        <C as Cli>::dimensions()
     }
 
     fn invalid() -> Vec<Invalid> {
@@ -271,8 +287,8 @@ pub(crate) fn keep_address(kept: &mut Confinement, address: &Address) {
 
 /// Parses the command line and the configuration file; every flag also reads an environment variable named after the
 /// server and the flag, like `HTTP_SERVER_LISTEN`.
-pub(crate) fn parse<C: Program>() -> (CommandLine, Loaded<C>) {
-    let command = command::<C>(|variable| env::var_os(variable).is_some());
+pub(crate) fn parse<C: Program>(flags: &DriverFlags) -> (CommandLine, Loaded<C>) {
+    let command = (flags.adapt)(command::<C>(|variable| env::var_os(variable).is_some()));
     let line = CommandLine::new(command, env::args_os().collect());
     match line.load::<C>() {
         Ok(loaded) => (line, loaded),

@@ -4,7 +4,9 @@ use std::{fmt, sync::Arc};
 
 use ::tls::{PlainAndTls, Tls};
 use anyhow::{Context, anyhow, bail, ensure};
-use drivers::{Config, ConnectionModel, DriverKind, Listeners, ScratchPipes, Statistics, Unavailable};
+use drivers::{
+    Config, ConnectionModel, Descriptor, DriverKind, DriverSet, Listeners, ScratchPipes, Statistics, Unavailable,
+};
 use proto::{Limits, Protocol};
 use sys::{ktls::Support, listen::Address, registered::Region};
 
@@ -17,14 +19,14 @@ use crate::{
     tls::{self, TlsMetrics},
 };
 
-/// A process ready to serve one protocol.
-pub struct Host {
+/// A process ready to serve one protocol, on one of the drivers `D` that its program has.
+pub struct Host<D = DriverKind> {
     args: ServiceArgs,
     shell: Shell,
     addresses: Vec<Address>,
     listen_front_ends: usize,
     tls: Option<TlsFrontEnds>,
-    driver: DriverKind,
+    driver: D,
     config: Config,
     shares: DescriptorShares,
 }
@@ -38,7 +40,7 @@ struct TlsFrontEnds {
     kernel: Option<Support>,
 }
 
-impl Host {
+impl<D: DriverSet> Host<D> {
     pub(crate) fn new<C: Cli>(cli: &C, mut shell: Shell) -> anyhow::Result<Self> {
         let args = cli.service().clone();
         let mut addresses = match &args.listen[..] {
@@ -47,13 +49,13 @@ impl Host {
         };
         let listen_front_ends = addresses.len();
         addresses.extend(cli.more_addresses());
-        let driver = choose(args.driver)?;
-        let tls = load_tls(cli, driver, &mut addresses, &mut shell)?;
+        let driver: D = choose(args.driver)?;
+        let tls = load_tls(cli, driver.descriptor(), &mut addresses, &mut shell)?;
         let threads = args.threads();
         let shares = divide_descriptors(cli, &args, threads, addresses.len());
         let config = Config {
             threads,
-            workers: args.workers(driver),
+            workers: args.workers(driver.descriptor()),
             connections_max: args
                 .max_connections
                 .unwrap_or_else(|| usize::try_from(shares.connections).unwrap_or(usize::MAX)),
@@ -91,7 +93,7 @@ impl Host {
     }
 
     /// The driver that was chosen.
-    pub fn driver(&self) -> DriverKind {
+    pub fn driver(&self) -> D {
         self.driver
     }
 
@@ -287,7 +289,7 @@ impl Host {
     }
 }
 
-impl fmt::Debug for Host {
+impl<D: DriverSet> fmt::Debug for Host<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host").field("args", &self.args).field("driver", &self.driver).finish_non_exhaustive()
     }
@@ -296,7 +298,7 @@ impl fmt::Debug for Host {
 /// Reads the certificates and appends the addresses that they are for. SIGHUP has them read again.
 fn load_tls<C: Cli>(
     cli: &C,
-    driver: DriverKind,
+    driver: &Descriptor,
     addresses: &mut Vec<Address>,
     shell: &mut Shell,
 ) -> anyhow::Result<Option<TlsFrontEnds>> {
@@ -321,20 +323,20 @@ fn load_tls<C: Cli>(
     Ok(Some(TlsFrontEnds { plain, config, dialect, kernel }))
 }
 
-fn choose(choice: DriverChoice) -> anyhow::Result<DriverKind> {
-    match choice {
-        DriverChoice::Named(driver) => {
+fn choose<D: DriverSet>(choice: DriverChoice) -> anyhow::Result<D> {
+    match choice.named::<D>() {
+        Some(driver) => {
             if let Err(Unavailable { why, remedy }) = driver.probe() {
-                bail!("driver {driver}: {why}; try --driver {}, or {remedy}", DriverKind::DEFAULT);
+                bail!("driver {driver}: {why}; try --driver {}, or {remedy}", D::DEFAULT);
             }
             Ok(driver)
         }
-        DriverChoice::Auto => {
+        None => {
             let mut refusals = Vec::new();
-            for &driver in DriverKind::AUTO {
+            for &driver in D::AUTO {
                 match driver.probe() {
                     Ok(()) => {
-                        output::advise(format_args!("driver {driver}: {}", reason(driver, &refusals)));
+                        output::advise(format_args!("driver {driver}: {}", reason(driver.descriptor(), &refusals)));
                         return Ok(driver);
                     }
                     Err(Unavailable { why, .. }) => refusals.push(why),
@@ -346,8 +348,8 @@ fn choose(choice: DriverChoice) -> anyhow::Result<DriverKind> {
 }
 
 /// Reason that `auto` has picked a driver, given those of the better ones that do not run here.
-fn reason(driver: DriverKind, refusals: &[String]) -> String {
-    match (driver.descriptor().needs, refusals) {
+fn reason(driver: &Descriptor, refusals: &[String]) -> String {
+    match (driver.needs, refusals) {
         (Some(facility), []) => format!("the kernel offers {facility}"),
         (None, []) => "it runs everywhere".to_owned(),
         (_, refusals) => refusals.join("; "),

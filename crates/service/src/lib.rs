@@ -39,6 +39,7 @@ mod values;
 use std::process::ExitCode;
 
 use ::tls::ConfigError;
+use cli::DriverFlags;
 use config::{CommandLine, Loaded};
 
 pub use self::tls::{Endpoint, KernelTlsUse, TlsArgs, TlsDialect};
@@ -49,7 +50,7 @@ pub use cli::{Cli, HostProblem, Program};
 pub use counters::Counters;
 pub use departures::Departures;
 pub use descriptors::DescriptorDemand;
-pub use drivers::{Counts, Loop, ScratchPipes, Statistics};
+pub use drivers::{Counts, DriverKind, DriverSet, Loop, ScratchPipes, Statistics};
 pub use generated::Generated;
 pub use histogram::Histogram;
 pub use host::Host;
@@ -69,23 +70,29 @@ pub use values::{
 
 /// Runs a server from its command line to its exit status: 0 after a drain, 2 for bad usage, 1 for anything else.
 pub fn main<C: Cli>(serve: impl FnOnce(C, Host) -> anyhow::Result<()>) -> ExitCode {
-    launch(|cli: &C, shell| Host::new(cli, shell), serve)
+    main_on(serve)
+}
+
+/// The same for a program that has other drivers than those of this workspace, such as [`drivers::Only`] one.
+pub fn main_on<D: DriverSet, C: Cli>(serve: impl FnOnce(C, Host<D>) -> anyhow::Result<()>) -> ExitCode {
+    launch(&DriverFlags::of::<D>(), |cli: &C, shell| Host::new(cli, shell), serve)
 }
 
 /// The same for a server that listens to no socket.
 pub fn main_without_sockets<P: Program>(serve: impl FnOnce(P, Shell) -> anyhow::Result<()>) -> ExitCode {
-    launch(|_: &P, shell| Ok(shell), serve)
+    launch(&DriverFlags::none(), |_: &P, shell| Ok(shell), serve)
 }
 
 fn launch<P: Program, H>(
+    flags: &DriverFlags,
     host: impl FnOnce(&P, Shell) -> anyhow::Result<H>,
     serve: impl FnOnce(P, H) -> anyhow::Result<()>,
 ) -> ExitCode {
-    let (line, loaded) = cli::parse::<P>();
-    if let Some(status) = answer(&loaded) {
+    let (line, loaded) = cli::parse::<P>(flags);
+    if let Some(status) = answer(flags, &loaded) {
         return status;
     }
-    match run(line, loaded, host, serve) {
+    match run(flags, line, loaded, host, serve) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::to_stderr(format_args!("error: {}", output::chain(&error)));
@@ -96,10 +103,11 @@ fn launch<P: Program, H>(
 }
 
 /// Answers what the command line asks instead of serving.
-fn answer<P: Program>(Loaded { program, effective }: &Loaded<P>) -> Option<ExitCode> {
+fn answer<P: Program>(flags: &DriverFlags, Loaded { program, effective }: &Loaded<P>) -> Option<ExitCode> {
     let shell = program.shell();
     if let Some(generated) = shell.generate {
-        let written = generated.write(cli::command::<P>(|_| false), P::NAME, &mut std::io::stdout());
+        let command = (flags.adapt)(cli::command::<P>(|_| false));
+        let written = generated.write(command, P::NAME, &mut std::io::stdout());
         return Some(if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     if shell.check_machine {
@@ -122,13 +130,14 @@ fn answer<P: Program>(Loaded { program, effective }: &Loaded<P>) -> Option<ExitC
 }
 
 fn run<P: Program, H>(
+    flags: &DriverFlags,
     line: CommandLine,
     Loaded { program, effective }: Loaded<P>,
     host: impl FnOnce(&P, Shell) -> anyhow::Result<H>,
     serve: impl FnOnce(P, H) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     if program.shell().list_backends {
-        return backends::print::<P>(program.shell().format);
+        return backends::print::<P>((flags.dimension)(), program.shell().format);
     }
     logging::start(program.shell().log)?;
     let mut shell = Shell::new(&program)?;

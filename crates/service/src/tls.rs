@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use ::tls::{Config, ConfigError, Handshakes, KeyPair, Settings, Statistics};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use drivers::{DriverKind, FilePath};
+use drivers::{Descriptor, FilePath};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
@@ -124,12 +124,12 @@ impl TlsArgs {
 ///
 /// # Errors
 /// It must be used, and the kernel has none.
-pub(crate) fn kernel_support(ktls: KernelTlsUse, driver: DriverKind) -> anyhow::Result<Option<Support>> {
-    let has_sendfile = driver.descriptor().sends_files == FilePath::Sendfile;
+pub(crate) fn kernel_support(ktls: KernelTlsUse, driver: &Descriptor) -> anyhow::Result<Option<Support>> {
+    let has_sendfile = driver.sends_files == FilePath::Sendfile;
     let must = match ktls {
         KernelTlsUse::Off => return Ok(None),
         KernelTlsUse::Auto if !has_sendfile => {
-            tracing::debug!("kernel TLS is not used: driver {driver} has no sendfile");
+            tracing::debug!("kernel TLS is not used: driver {} has no sendfile", driver.name);
             return Ok(None);
         }
         KernelTlsUse::Auto => false,

@@ -3,6 +3,8 @@
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+    task::Wake,
 };
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -23,6 +25,12 @@ impl EventFd {
     pub fn clear(&self) {
         // It fails only when nobody has poked.
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
+    }
+}
+
+impl Wake for EventFd {
+    fn wake(self: Arc<Self>) {
+        self.poke();
     }
 }
 

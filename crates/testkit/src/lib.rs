@@ -9,6 +9,7 @@ mod binary_load;
 mod browser;
 mod check;
 mod client;
+pub mod conformance;
 mod content;
 pub mod http;
 pub mod http2;
@@ -21,6 +22,7 @@ mod sample;
 mod server;
 pub mod strace;
 pub mod subjects;
+pub mod test_server;
 pub mod tls;
 
 use std::{

@@ -8,11 +8,14 @@
 //! drivers, and names of drivers, with commas between them, test those alone.
 
 use std::{
+    fmt,
     hash::{DefaultHasher, Hash, Hasher as _},
     thread,
 };
 
 use drivers::{ConnectionModel, Descriptor, DriverKind, IoModel};
+
+use crate::drivers_with;
 
 /// Says what is tested; see the module.
 const CHOICE: &str = "QUINTET_CONFORMANCE";
@@ -64,19 +67,23 @@ impl Family {
 
 /// Returns those of `drivers` that the law of this thread is tested on, which has the name of its test: a law of a server.
 pub fn sample(drivers: &[DriverKind]) -> Vec<DriverKind> {
-    chosen(drivers, draw_for_server)
+    chosen(drivers, DriverKind::descriptor, draw_for_server)
 }
 
-/// Returns those of `drivers` that a law of the contract is tested on.
-pub fn sample_for_contract(drivers: &[DriverKind]) -> Vec<DriverKind> {
-    chosen(drivers, draw_for_contract)
+/// Returns those of `drivers`, whose facts `of` knows, that a law of the contract is tested on.
+pub fn sample_for_contract<D: Copy>(drivers: &[D], of: impl Fn(D) -> &'static Descriptor) -> Vec<D> {
+    chosen(drivers, &of, |law, drivers| draw_for_contract(law, drivers, &of))
 }
 
-fn chosen(drivers: &[DriverKind], draw: impl Fn(&str, &[DriverKind]) -> Vec<DriverKind>) -> Vec<DriverKind> {
+fn chosen<D: Copy>(
+    drivers: &[D],
+    of: impl Fn(D) -> &'static Descriptor,
+    draw: impl Fn(&str, &[D]) -> Vec<D>,
+) -> Vec<D> {
     match Choice::read() {
         Choice::All => drivers.to_vec(),
         Choice::Named(names) => {
-            let is_named = |driver: &DriverKind| names.split(',').any(|name| name == driver.name());
+            let is_named = |driver: &D| names.split(',').any(|name| name == of(*driver).name);
             drivers.iter().copied().filter(is_named).collect()
         }
         Choice::Sample => draw(thread::current().name().unwrap_or_default(), drivers),
@@ -84,12 +91,12 @@ fn chosen(drivers: &[DriverKind], draw: impl Fn(&str, &[DriverKind]) -> Vec<Driv
 }
 
 /// Returns one of `choices`, drawn by the law of this thread and by the driver; all of them if the user has chosen.
-pub fn sample_of<T>(driver: DriverKind, choices: &[T]) -> &[T] {
+pub fn sample_of<T>(driver: impl fmt::Display, choices: &[T]) -> &[T] {
     if !matches!(Choice::read(), Choice::Sample) {
         return choices;
     }
     let law = thread::current();
-    let drawn = hash(&(law.name(), driver.name())) % choices.len().max(1);
+    let drawn = hash(&(law.name(), driver.to_string())) % choices.len().max(1);
     choices.get(drawn..=drawn).unwrap_or(choices)
 }
 
@@ -101,11 +108,11 @@ fn draw_for_server(law: &str, drivers: &[DriverKind]) -> Vec<DriverKind> {
     Family::ALL.into_iter().filter_map(drawn_of).collect()
 }
 
-fn draw_for_contract(law: &str, drivers: &[DriverKind]) -> Vec<DriverKind> {
-    let is_optional = |driver: &DriverKind| driver.descriptor().is_optional;
-    let optional: Vec<_> = DriverKind::ALL.iter().copied().filter(is_optional).collect();
-    let drawn = optional.get(hash(law) % LAWS.max(optional.len()));
-    drivers.iter().copied().filter(|driver| !is_optional(driver) || drawn == Some(driver)).collect()
+fn draw_for_contract<D: Copy>(law: &str, drivers: &[D], of: impl Fn(D) -> &'static Descriptor) -> Vec<D> {
+    let optional: Vec<_> = drivers_with(|descriptor| descriptor.is_optional);
+    let drawn = optional.get(hash(law) % LAWS.max(optional.len())).map(|driver| driver.name());
+    let is_drawn = |driver: &D| !of(*driver).is_optional || drawn == Some(of(*driver).name);
+    drivers.iter().copied().filter(is_drawn).collect()
 }
 
 fn hash(of: &(impl Hash + ?Sized)) -> usize {
@@ -121,7 +128,9 @@ mod tests {
 
     #[test]
     fn every_optional_driver_sees_a_part_of_the_laws() {
-        let laws: Vec<_> = (0..400).map(|law| draw_for_contract(&format!("law {law}"), DriverKind::ALL)).collect();
+        let laws: Vec<_> = (0..400)
+            .map(|law| draw_for_contract(&format!("law {law}"), DriverKind::ALL, DriverKind::descriptor))
+            .collect();
         for driver in DriverKind::ALL {
             let count = laws.iter().filter(|drivers| drivers.contains(driver)).count();
             match driver.descriptor().is_optional {

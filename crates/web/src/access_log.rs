@@ -7,7 +7,7 @@
 use std::{io::Write, time::Duration};
 
 use clap::{Args, ValueEnum};
-use service::{Host, JsonLine, LineTarget, LineWriter, OpenLinesError, Timestamp};
+use service::{DriverSet, Host, JsonLine, LineTarget, LineWriter, OpenLinesError, Timestamp};
 
 use wire::http1::coding::Coding;
 
@@ -30,7 +30,7 @@ impl AccessLogArgs {
     ///
     /// # Errors
     /// The file of the log cannot be opened.
-    pub fn observer(&self, host: &mut Host) -> Result<Observer, OpenLinesError> {
+    pub fn observer<D: DriverSet>(&self, host: &mut Host<D>) -> Result<Observer, OpenLinesError> {
         let mut observer = Observer::default();
         if host.serves_metrics() {
             observer = observer.with_durations();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use service::Host;
+use service::{DriverSet, Host};
 use wire::http1::HeadLimits;
 
 /// Limits of a connection: its timeouts, and the size of what it sends.
@@ -36,7 +36,7 @@ impl Default for HttpOptions {
 
 impl HttpOptions {
     /// Takes the limits from the flags that all servers share.
-    pub fn from_host(host: &Host) -> Self {
+    pub fn from_host<D: DriverSet>(host: &Host<D>) -> Self {
         let (timeouts, default) = (host.timeouts(), HeadLimits::default());
         // No larger than what a session buffers, or it would be closed silently instead of being answered with 431.
         let head = HeadLimits { head_bytes_max: default.head_bytes_max.min(host.request_bytes_max()), ..default };

@@ -1,7 +1,5 @@
 //! The tasks of an acceptor, counted so that it can wait for the last one.
 
-#![cfg(any(feature = "compio", feature = "may", feature = "monoio", feature = "smol"))]
-
 use std::{
     future::poll_fn,
     mem,
@@ -13,7 +11,7 @@ use parking_lot::Mutex;
 
 /// Counts tasks.
 #[derive(Debug, Default)]
-pub(crate) struct Crew(Arc<Mutex<Count>>);
+pub struct Crew(Arc<Mutex<Count>>);
 
 #[derive(Debug, Default)]
 struct Count {
@@ -24,16 +22,16 @@ struct Count {
 
 /// One task of a [`Crew`], until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Member(Arc<Mutex<Count>>);
+pub struct Member(Arc<Mutex<Count>>);
 
 impl Crew {
-    pub(crate) fn join(&self) -> Member {
+    pub fn join(&self) -> Member {
         self.0.lock().tasks += 1;
         Member(Arc::clone(&self.0))
     }
 
     /// Returns when no task is left.
-    pub(crate) async fn ended(&self) {
+    pub async fn ended(&self) {
         poll_fn(|cx| {
             let mut count = self.0.lock();
             if count.tasks == 0 {

@@ -1,7 +1,5 @@
 //! Readiness on runtimes that tell of events only.
 
-#![cfg(any(feature = "compio", feature = "may", feature = "monoio", feature = "smol"))]
-
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -12,7 +10,7 @@ use std::{
 use super::{Readiness, none_if_blocked};
 
 /// Events of a descriptor, for a runtime that says when one has come since it was asked, and not how things stand.
-pub(crate) trait Watch: AsFd + Sized {
+pub trait Watch: AsFd + Sized {
     fn new(socket: OwnedFd) -> io::Result<Self>;
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
@@ -20,7 +18,7 @@ pub(crate) trait Watch: AsFd + Sized {
 
 /// The [`Readiness`] of such a descriptor: calls are tried until one finds the socket drained or full, and only then is an
 /// event waited for.
-pub(crate) struct Eager<W> {
+pub struct Eager<W> {
     watch: W,
     is_drained: AtomicBool,
     is_full: AtomicBool,

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A non-blocking socket of any family that a runtime watches.
-pub(crate) trait Readiness: AsFd + Sized {
+pub trait Readiness: AsFd + Sized {
     fn new(socket: OwnedFd) -> io::Result<Self>;
 
     /// Tries `receive` once the socket is readable; `Pending`: it is not, and the task will be woken. `Ok(Some(n))`
@@ -37,7 +37,7 @@ pub(crate) trait Readiness: AsFd + Sized {
     ) -> Poll<io::Result<Option<usize>>>;
 }
 
-pub(crate) fn none_if_blocked<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+pub fn none_if_blocked<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -46,7 +46,7 @@ pub(crate) fn none_if_blocked<T>(outcome: io::Result<T>) -> io::Result<Option<T>
 }
 
 /// The connection over a socket that is watched.
-pub(crate) struct Ready<R>(R);
+pub struct Ready<R>(R);
 
 impl<R: AsFd> AsFd for Ready<R> {
     fn as_fd(&self) -> BorrowedFd<'_> {

@@ -32,25 +32,25 @@ impl<'a> Drain<'a> {
 
 /// The same for a task that accepts connections, and is asked for signs of life.
 #[derive(Debug)]
-pub(crate) struct AcceptorDrain<'a> {
+pub struct AcceptorDrain<'a> {
     shutdown: &'a Shutdown,
     registered: Option<Loop>,
 }
 
 impl<'a> AcceptorDrain<'a> {
-    pub(crate) fn new(shutdown: &'a Shutdown) -> Self {
+    pub fn new(shutdown: &'a Shutdown) -> Self {
         AcceptorDrain { shutdown, registered: None }
     }
 
-    /// See [`Drain::poll`].
-    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Stage {
+    /// Returns the stage of the server; the task will be woken at the next one.
+    pub fn poll(&mut self, cx: &Context<'_>) -> Stage {
         self.registered.get_or_insert_with(|| self.shutdown.register_loop(cx.waker().clone())).turned();
         self.shutdown.stage()
     }
 }
 
 /// A sleep of a runtime.
-pub(crate) trait Timer: Sized {
+pub trait Timer: Sized {
     fn at(deadline: Instant) -> Self;
 
     /// Moves the deadline.

@@ -1,9 +1,9 @@
 //! Output that no request asked for, pushed by another thread.
 
+use crate::{Client, Server, eventually};
 use anyhow::{Context, ensure};
-use testkit::{Client, Server, eventually};
 
-use crate::case::{PLAIN, Setup, ask, probe};
+use super::case::{PLAIN, Setup, ask, probe};
 
 /// Limit of what a connection does not take that no law here comes near to.
 const AMPLE: usize = 64 << 20;
@@ -40,8 +40,7 @@ fn publish(server: &Server, count: usize, len: usize) -> anyhow::Result<usize> {
     Ok(taken.parse()?)
 }
 
-#[test]
-fn an_idle_connection_gets_pushes_in_their_order() {
+pub fn an_idle_connection_gets_pushes_in_their_order() {
     PATIENT.check_server(|server, _| {
         let mut clients = [subscriber(server, AMPLE)?, subscriber(server, AMPLE)?, subscriber(server, AMPLE)?];
         for (count, len) in [(1, 20), (1_000, 20), (200, 3_000), (5, 300_000)] {
@@ -56,8 +55,7 @@ fn an_idle_connection_gets_pushes_in_their_order() {
 }
 
 /// A push comes between two replies, deferred ones included, and never inside one.
-#[test]
-fn pushes_stand_between_pipelined_replies() {
+pub fn pushes_stand_between_pipelined_replies() {
     PATIENT.check_server(|server, _| {
         let mut client = subscriber(server, AMPLE)?;
         let big = "x".repeat(100_000);
@@ -84,8 +82,7 @@ fn pushes_stand_between_pipelined_replies() {
 }
 
 /// Everything that is pushed before a request comes before its reply.
-#[test]
-fn a_reply_does_not_overtake_what_was_pushed_before() {
+pub fn a_reply_does_not_overtake_what_was_pushed_before() {
     PATIENT.check_server(|server, _| {
         let mut client = subscriber(server, AMPLE)?;
         for round in 0..10 {
@@ -99,8 +96,7 @@ fn a_reply_does_not_overtake_what_was_pushed_before() {
 }
 
 /// A connection may have itself pushed into, while it waits for that.
-#[test]
-fn a_connection_can_publish_to_itself() {
+pub fn a_connection_can_publish_to_itself() {
     PATIENT.check_server(|server, _| {
         let mut client = subscriber(server, AMPLE)?;
         client.send(b"publish 500 100\nnext\n")?;
@@ -117,8 +113,7 @@ fn a_connection_can_publish_to_itself() {
 }
 
 /// A peer that does not read is cut off once more than its limit waits for it. Others get everything.
-#[test]
-fn a_subscriber_that_does_not_read_is_cut_off() {
+pub fn a_subscriber_that_does_not_read_is_cut_off() {
     PATIENT.check_server(|server, _| {
         let mut idle = Client::connect_with_buffer(server.address(), 16 << 10)?;
         ask(&mut idle, "subscribe 1000000")?;
@@ -134,8 +129,7 @@ fn a_subscriber_that_does_not_read_is_cut_off() {
     });
 }
 
-#[test]
-fn a_push_to_a_connection_that_has_gone_is_harmless() {
+pub fn a_push_to_a_connection_that_has_gone_is_harmless() {
     PATIENT.check_server(|server, _| {
         for round in 0..10 {
             let client = subscriber(server, AMPLE)?;
@@ -151,8 +145,7 @@ fn a_push_to_a_connection_that_has_gone_is_harmless() {
 }
 
 /// A peer that has closed its side is sent what was pushed before, and then the end.
-#[test]
-fn a_half_close_ends_a_subscription() {
+pub fn a_half_close_ends_a_subscription() {
     PATIENT.check_server(|server, _| {
         let mut client = subscriber(server, AMPLE)?;
         publish(server, 20, 30_000)?;
@@ -163,8 +156,7 @@ fn a_half_close_ends_a_subscription() {
 }
 
 /// Everything that has been pushed by then is sent, even to a slow reader.
-#[test]
-fn a_drain_sends_what_has_been_pushed() {
+pub fn a_drain_sends_what_has_been_pushed() {
     PATIENT.check(|case| {
         let mut server = case.start()?;
         let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
@@ -179,8 +171,7 @@ fn a_drain_sends_what_has_been_pushed() {
 }
 
 /// Waiting for pushes is no idleness, if the protocol says so.
-#[test]
-fn an_idle_subscriber_is_not_closed() {
+pub fn an_idle_subscriber_is_not_closed() {
     let setup = Setup { args: &["--idle-timeout", "200ms"], ..PLAIN };
     setup.check_server(|server, _| {
         let mut client = subscriber(server, AMPLE)?;
@@ -197,8 +188,7 @@ fn an_idle_subscriber_is_not_closed() {
 }
 
 /// More subscribers than the workers of a pool take turns, and none of them is closed for it.
-#[test]
-fn subscribers_beyond_the_workers_are_served() {
+pub fn subscribers_beyond_the_workers_are_served() {
     let setup = Setup { args: &["--workers", "2"], drivers: |driver| driver.name() == "pool", ..PLAIN };
     setup.check_server(|server, _| {
         let mut clients = (0..8).map(|_| subscriber(server, AMPLE)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -212,8 +202,7 @@ fn subscribers_beyond_the_workers_are_served() {
 }
 
 /// A connection that closes says its last word, and what is pushed then is dropped.
-#[test]
-fn a_close_ends_a_subscription() {
+pub fn a_close_ends_a_subscription() {
     PATIENT.check_server(|server, _| {
         for word in ["close", "linger", "ack"] {
             let mut client = subscriber(server, AMPLE)?;

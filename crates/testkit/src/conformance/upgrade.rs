@@ -9,12 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::{Client, Server, Successor, eventually};
 use anyhow::{Context, anyhow, ensure};
 use command_fds::{CommandFdExt, FdMapping};
 use sys::listen::Address;
-use testkit::{Client, DriverKind, Server, Successor, eventually};
 
-use crate::case::{Case, EXE, PLAIN, Setup, ask, probe, socket_path};
+use super::case::{Case, Driver, PLAIN, Setup, ask, exe, probe, socket_path};
 
 const TRANSFERS: Setup = Setup { args: &["--drain-timeout", "5m"], content_bytes: 8 << 20, ..PLAIN };
 /// Time between two connections of a client.
@@ -44,8 +44,7 @@ fn ask_until(address: &Address, is_over: &AtomicBool) -> anyhow::Result<u32> {
 }
 
 /// Each process ends by itself, and the next one goes on with its sockets.
-#[test]
-fn upgrades_refuse_no_connection_and_lose_no_request() {
+pub fn upgrades_refuse_no_connection_and_lose_no_request() {
     PLAIN.check(|case| {
         let mut server = case.start()?;
         let is_over = AtomicBool::new(false);
@@ -94,8 +93,7 @@ fn rebind(case: &Case<'_>, address: &Address) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[test]
-fn transfers_survive_an_upgrade() {
+pub fn transfers_survive_an_upgrade() {
     TRANSFERS.check(|case| {
         let mut server = case.start()?;
         let mut transfers = Vec::new();
@@ -123,12 +121,11 @@ fn transfers_survive_an_upgrade() {
 }
 
 /// The old process goes on, and says why.
-#[test]
-fn a_successor_that_does_not_start_replaces_nobody() {
+pub fn a_successor_that_does_not_start_replaces_nobody() {
     PLAIN.check(|case| {
         // A link, since a program that has just been written may still be open for writing in a child of another thread.
         let program = socket_path(case).with_extension("program");
-        symlink(EXE, &program)?;
+        symlink(exe(), &program)?;
         let mut command = Command::new(&program);
         command.args(case.command().get_args());
         let mut server = Server::start_command(command, 1)?;
@@ -137,7 +134,7 @@ fn a_successor_that_does_not_start_replaces_nobody() {
         for (target, said) in [("/bin/false", "exit status: 1"), ("/nowhere", "it cannot be started")] {
             fs::remove_file(&program)?;
             symlink(target, &program)?;
-            server.process().signal(testkit::Signal::USR2)?;
+            server.process().signal(crate::Signal::USR2)?;
             eventually("it says why", || Ok(server.stderr().contains(said)))
                 .with_context(|| format!("it said: {}", server.stderr()))?;
             ask(&mut client, "after")?;
@@ -149,8 +146,7 @@ fn a_successor_that_does_not_start_replaces_nobody() {
     });
 }
 
-#[test]
-fn the_file_of_a_unix_socket_goes_with_its_last_listener() {
+pub fn the_file_of_a_unix_socket_goes_with_its_last_listener() {
     PLAIN.check(|case| {
         let path = socket_path(case).with_extension("upgraded");
         let mut command = case.command();
@@ -168,17 +164,16 @@ fn the_file_of_a_unix_socket_goes_with_its_last_listener() {
 }
 
 /// Properties that one driver has given a socket do not disturb another.
-#[test]
-fn an_upgrade_may_change_the_driver() {
+pub fn an_upgrade_may_change_the_driver() {
     PLAIN.check(|case| {
         let path = socket_path(case).with_extension("toml");
-        let configure = |driver: DriverKind| fs::write(&path, format!("driver = \"{driver}\"\n"));
+        let configure = |driver: Driver| fs::write(&path, format!("driver = \"{driver}\"\n"));
         configure(case.driver)?;
-        let mut command = Command::new(EXE);
+        let mut command = Command::new(exe());
         command.arg("--config").arg(&path).args(["--threads", &case.threads.to_string()]);
         let mut server = Server::start_command(command, 1)?;
-        let at = DriverKind::ALL.iter().position(|driver| *driver == case.driver).context("no driver")?;
-        configure(DriverKind::ALL[(at + 1) % DriverKind::ALL.len()])?;
+        let at = Driver::all().iter().position(|driver| *driver == case.driver).context("no driver")?;
+        configure(Driver::all()[(at + 1) % Driver::all().len()])?;
         let successor = server.upgrade(server.process())?;
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -197,14 +192,13 @@ fn an_upgrade_may_change_the_driver() {
 }
 
 /// As sd_listen_fds(3) has it: the sockets are there before the server is.
-#[test]
-fn sockets_of_a_service_manager_are_taken_or_refused() {
+pub fn sockets_of_a_service_manager_are_taken_or_refused() {
     PLAIN.check(|case| {
         let socket = std::net::TcpListener::bind("127.0.0.1:0")?;
         let address = socket.local_addr()?.to_string();
         let start = |listen: &str| {
             let mut command = Command::new("sh");
-            command.args(["-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"", EXE]);
+            command.args(["-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"", exe()]);
             command.args(case.command().get_args()).args(["--listen", listen]);
             command.fd_mappings(vec![FdMapping { parent_fd: socket.try_clone()?.into(), child_fd: 3 }])?;
             anyhow::Ok(command)
@@ -213,7 +207,7 @@ fn sockets_of_a_service_manager_are_taken_or_refused() {
         ensure!(server.address().to_string() == address, "another address");
         probe(&server)?;
         ensure!(server.stop()?.success(), "{}", server.stderr());
-        let refused = testkit::run_to_end(start("127.0.0.2:0")?)?;
+        let refused = crate::run_to_end(start("127.0.0.2:0")?)?;
         let said = format!("the inherited socket on {address} is not asked for");
         ensure!(refused.code() == Some(1) && refused.stderr.contains(&said), "{refused:?}");
         Ok(())

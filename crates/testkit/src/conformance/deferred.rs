@@ -6,13 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::eventually;
 use anyhow::ensure;
-use testkit::eventually;
 
-use crate::case::{PLAIN, Setup, ask};
+use super::case::{PLAIN, Setup, ask};
 
-#[test]
-fn deferred_replies_keep_their_order() {
+pub fn deferred_replies_keep_their_order() {
     PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         client.send(b"a 300\nb\nc 100\nd\ne 200 big\nf 0\ng\n")?;
@@ -22,8 +21,7 @@ fn deferred_replies_keep_their_order() {
 }
 
 /// 60 promises of 500 ms in a row would take 30 s.
-#[test]
-fn waits_for_deferred_replies_overlap() {
+pub fn waits_for_deferred_replies_overlap() {
     PLAIN.check_server(|server, _| {
         let begin = Instant::now();
         let mut client = server.connect()?;
@@ -37,8 +35,7 @@ fn waits_for_deferred_replies_overlap() {
     });
 }
 
-#[test]
-fn a_request_after_a_pending_promise_waits_for_it() {
+pub fn a_request_after_a_pending_promise_waits_for_it() {
     PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         for _ in 0..5 {
@@ -52,8 +49,7 @@ fn a_request_after_a_pending_promise_waits_for_it() {
 }
 
 /// The first hold has output before it; the last one has none before or after it.
-#[test]
-fn input_held_for_an_empty_reply_is_read_afterwards() {
+pub fn input_held_for_an_empty_reply_is_read_afterwards() {
     PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         client.send(b"a\nh 60 hold\nb\nh 0 hold\nc\n")?;
@@ -66,8 +62,7 @@ fn input_held_for_an_empty_reply_is_read_afterwards() {
     });
 }
 
-#[test]
-fn a_half_close_waits_for_pending_promises() {
+pub fn a_half_close_waits_for_pending_promises() {
     PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         client.send(b"h 100\ni 50\nj\n")?;
@@ -76,8 +71,7 @@ fn a_half_close_waits_for_pending_promises() {
     });
 }
 
-#[test]
-fn a_dropped_promise_closes_after_what_came_before_it() {
+pub fn a_dropped_promise_closes_after_what_came_before_it() {
     PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         client.send(b"k\nl 80\nm 10 drop\nn\n")?;
@@ -89,8 +83,7 @@ fn a_dropped_promise_closes_after_what_came_before_it() {
 }
 
 /// A reply for a connection that has closed never reaches the next connection in its slot.
-#[test]
-fn disconnects_with_pending_promises_disturb_nobody() {
+pub fn disconnects_with_pending_promises_disturb_nobody() {
     // A worker for each connection, so that no idle one is closed for those that wait.
     let setup = Setup { args: &["--workers", "96"], ..PLAIN };
     setup.check_server(|server, _| {
@@ -113,8 +106,7 @@ fn disconnects_with_pending_promises_disturb_nobody() {
 }
 
 /// Descriptors are closed although the replies have no reader any more.
-#[test]
-fn disconnects_with_pending_promises_leak_nothing() {
+pub fn disconnects_with_pending_promises_leak_nothing() {
     PLAIN.check_server(|server, _| {
         let process = server.process();
         ask(&mut server.connect()?, "warm")?;
@@ -127,8 +119,7 @@ fn disconnects_with_pending_promises_leak_nothing() {
     });
 }
 
-#[test]
-fn more_replies_than_the_outbox_holds_can_be_deferred() {
+pub fn more_replies_than_the_outbox_holds_can_be_deferred() {
     PLAIN.check_server(|server, _| {
         let requests: String = (0..400).map(|i| format!("{i} {}\n", i * 7919 % 3)).collect();
         let replies: String = (0..400).map(|i| format!("{i}\n")).collect();
@@ -141,8 +132,7 @@ fn more_replies_than_the_outbox_holds_can_be_deferred() {
 
 /// Replies after a pending promise count as output: reading pauses, and all of them are sent in the end. With several
 /// such connections the kernel gives up waiting for their sockets (EAGAIN from a ring).
-#[test]
-fn large_replies_after_a_pending_promise_are_all_sent() {
+pub fn large_replies_after_a_pending_promise_are_all_sent() {
     PLAIN.check_server(|server, _| {
         let reply = format!("b\n{}", "x".repeat(100_000));
         let replies = format!("slow\n{}", reply.repeat(50));

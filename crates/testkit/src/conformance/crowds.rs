@@ -2,13 +2,12 @@
 
 use std::{collections::HashSet, time::Duration};
 
+use crate::{Client, ConnectionModel, DefaultWorkers, ResourceCounts, eventually};
 use anyhow::{Context, ensure};
-use testkit::{Client, ConnectionModel, DefaultWorkers, ResourceCounts, eventually};
 
-use crate::case::{Counts, PLAIN, Setup, ask, is_admitted, probe};
+use super::case::{Counts, PLAIN, Setup, ask, is_admitted, probe};
 
-#[test]
-fn resets_during_transfers_leak_nothing() {
+pub fn resets_during_transfers_leak_nothing() {
     let setup = Setup { content_bytes: 8 << 20, parallel: 2, ..PLAIN };
     setup.check_server(|server, _| {
         let process = server.process();
@@ -34,8 +33,7 @@ fn resets_during_transfers_leak_nothing() {
 
 /// Drivers hold thousands of connections, even with a thread for each; on `pool` they take turns. All of them are
 /// answered. Only `pool` closes idle ones, while others wait.
-#[test]
-fn thousands_of_idle_connections_block_nobody() {
+pub fn thousands_of_idle_connections_block_nobody() {
     const COUNT: usize = 5_000;
     let setup = Setup { threads: &[2], parallel: 1, ..PLAIN };
     setup.check_server(|server, case| {
@@ -67,8 +65,7 @@ fn thousands_of_idle_connections_block_nobody() {
 
 /// Connections that never send anything are held, or closed once others need their place. Nobody hangs, every request is
 /// answered, and every connection is counted once.
-#[test]
-fn thousands_of_silent_connections_block_nobody() {
+pub fn thousands_of_silent_connections_block_nobody() {
     const COUNT: usize = 5_000;
     let setup = Setup { threads: &[2], parallel: 1, has_metrics: true, ..PLAIN };
     setup.check_server(|server, case| {
@@ -119,8 +116,7 @@ fn drop_closed(clients: &mut Vec<Client>) -> anyhow::Result<usize> {
 
 /// Many more connections than workers: all of them stay open and are answered again and again, and it is said how many
 /// wait.
-#[test]
-fn connections_take_turns_when_workers_are_few() {
+pub fn connections_take_turns_when_workers_are_few() {
     const COUNT: usize = 300;
     let setup = Setup { args: &["--workers", "2"], has_metrics: true, parallel: 7, ..PLAIN };
     setup.check_server(|server, case| {
@@ -151,8 +147,7 @@ fn connections_take_turns_when_workers_are_few() {
 }
 
 /// Requests that arrive slowly take no worker from others, however many they are.
-#[test]
-fn half_a_request_holds_nobody_up() {
+pub fn half_a_request_holds_nobody_up() {
     for (workers, count) in [("1", 1), ("8", 64), ("8", 500)] {
         let args = Vec::leak(vec!["--workers", workers, "--request-timeout", "300s"]);
         let setup = Setup { args, parallel: if count > 64 { 4 } else { 14 }, ..PLAIN };
@@ -170,8 +165,7 @@ fn half_a_request_holds_nobody_up() {
 }
 
 /// Clients that are slow to send are not closed as silent although many wait: `pool` with one worker serves them all.
-#[test]
-fn a_client_that_hesitates_in_a_crowd_is_served() {
+pub fn a_client_that_hesitates_in_a_crowd_is_served() {
     let setup = Setup { args: &["--workers", "1"], parallel: 7, ..PLAIN };
     setup.check_server(|server, _| {
         let mut crowd = (0..100).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
@@ -185,8 +179,7 @@ fn a_client_that_hesitates_in_a_crowd_is_served() {
     });
 }
 
-#[test]
-fn connections_above_the_limit_are_refused_until_some_leave() {
+pub fn connections_above_the_limit_are_refused_until_some_leave() {
     let setup = Setup { args: &["--max-connections", "4"], ..PLAIN };
     setup.check_server(|server, _| {
         for _ in 0..3 {
@@ -218,7 +211,7 @@ fn connections_above_the_limit_are_refused_until_some_leave() {
 }
 
 /// Returns true if four connections fit in, so that no other is left.
-fn has_four_places(server: &testkit::Server) -> bool {
+fn has_four_places(server: &crate::Server) -> bool {
     std::thread::sleep(Duration::from_millis(50));
     let mut clients: Vec<_> = (0..4).filter_map(|_| server.connect().ok()).collect();
     let all = clients.iter_mut().all(|client| ask(client, "in").is_ok());
@@ -228,8 +221,7 @@ fn has_four_places(server: &testkit::Server) -> bool {
 }
 
 /// A connection that is reset before it is accepted is no error of the listener.
-#[test]
-fn resets_before_accept_disturb_nobody() {
+pub fn resets_before_accept_disturb_nobody() {
     PLAIN.check_server(|server, _| {
         server.process().pause()?;
         for _ in 0..200 {
@@ -241,8 +233,7 @@ fn resets_before_accept_disturb_nobody() {
 }
 
 /// With several loops the kernel distributes the connections, and each loop serves its own.
-#[test]
-fn several_threads_share_the_connections() {
+pub fn several_threads_share_the_connections() {
     let setup = Setup { threads: &[2], ..PLAIN };
     setup.check_server(|server, case| {
         // Fewer than the workers of `pool`, which would otherwise close idle connections.

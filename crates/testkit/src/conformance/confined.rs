@@ -7,10 +7,10 @@ use std::{
     process::{Child, Command},
 };
 
+use crate::{Server, eventually, expect_failure};
 use anyhow::{Context, ensure};
-use testkit::{Server, eventually, expect_failure};
 
-use crate::case::{Case, EXE, PLAIN, Setup, ask, probe, socket_path};
+use super::case::{Case, PLAIN, Setup, ask, exe, probe, socket_path};
 
 /// Targets of the attempts.
 struct Outside {
@@ -87,8 +87,7 @@ fn can_confine() -> bool {
 }
 
 /// The same attempts succeed where there is no sandbox: so they are attempts.
-#[test]
-fn a_confined_server_can_neither_open_nor_start_nor_reach_what_it_does_not_need() {
+pub fn a_confined_server_can_neither_open_nor_start_nor_reach_what_it_does_not_need() {
     if !can_confine() {
         return;
     }
@@ -107,8 +106,7 @@ fn a_confined_server_can_neither_open_nor_start_nor_reach_what_it_does_not_need(
 }
 
 /// Files are sent, logs reopened, sockets removed, and a file is written at the end.
-#[test]
-fn a_confined_server_does_all_that_it_is_for() {
+pub fn a_confined_server_does_all_that_it_is_for() {
     if !can_confine() {
         return;
     }
@@ -131,7 +129,7 @@ fn a_confined_server_does_all_that_it_is_for() {
         }
         server.process().hang_up()?;
         eventually("it reloads", || Ok(fs::read_to_string(&signals)? == "reload\n"))?;
-        server.process().signal(testkit::Signal::USR2)?;
+        server.process().signal(crate::Signal::USR2)?;
         eventually("it says that it cannot start its successor", || {
             Ok(server.stderr().contains("--sandbox: this process may start no program"))
         })?;
@@ -143,8 +141,7 @@ fn a_confined_server_does_all_that_it_is_for() {
     });
 }
 
-#[test]
-fn the_socket_has_the_permissions_that_the_flag_names() {
+pub fn the_socket_has_the_permissions_that_the_flag_names() {
     let setup = Setup { threads: &[2], ..PLAIN };
     setup.check(|case| {
         let socket = socket_path(case);
@@ -156,15 +153,14 @@ fn the_socket_has_the_permissions_that_the_flag_names() {
         ensure!(server.stop()?.success(), "{}", server.stderr());
         Ok(())
     });
-    let mut command = Command::new(EXE);
+    let mut command = Command::new(exe());
     command.args(["--socket-mode", "9"]);
     let finished = expect_failure(command, 2);
     assert!(finished.stderr.contains("permissions in octal"), "{finished:?}");
 }
 
 /// Every thread of it, also those that were there before.
-#[test]
-fn root_becomes_another_user_once_its_addresses_are_bound() {
+pub fn root_becomes_another_user_once_its_addresses_are_bound() {
     if !is_root() {
         return expect_refusal();
     }
@@ -181,10 +177,10 @@ fn root_becomes_another_user_once_its_addresses_are_bound() {
             ensure!(user.split_whitespace().all(|id| id != "0"), "a thread is still root: {user}");
             ensure!(of("CapEff:") == Some("0000000000000000") && of("Groups:") == Some(""), "{status}");
         }
-        ensure!(!server.stderr().contains(testkit::ROOT_WARNING), "{}", server.stderr());
+        ensure!(!server.stderr().contains(crate::ROOT_WARNING), "{}", server.stderr());
         ensure!(server.stop()?.success(), "{}", server.stderr());
         let mut server = case.start()?;
-        eventually("it warns", || Ok(server.stderr().contains(testkit::ROOT_WARNING)))?;
+        eventually("it warns", || Ok(server.stderr().contains(crate::ROOT_WARNING)))?;
         ensure!(server.stop()?.success(), "{}", server.stderr());
         Ok(())
     });
@@ -192,15 +188,14 @@ fn root_becomes_another_user_once_its_addresses_are_bound() {
 
 /// Others than root cannot.
 fn expect_refusal() {
-    let mut command = Command::new(EXE);
+    let mut command = Command::new(exe());
     command.args(["--user", "root"]);
     let finished = expect_failure(command, 1);
     assert!(finished.stderr.contains("only root can become another user"), "{finished:?}");
 }
 
-#[test]
-fn an_unknown_user_is_an_error() {
-    let mut command = Command::new(EXE);
+pub fn an_unknown_user_is_an_error() {
+    let mut command = Command::new(exe());
     command.args(["--user", "no-such-user"]);
     let finished = expect_failure(command, 1);
     assert!(finished.stderr.contains("there is no user no-such-user"), "{finished:?}");

@@ -1,7 +1,5 @@
 //! A server of a line protocol that is made for tests. It runs exactly as the real servers do.
 
-#![forbid(unsafe_code)]
-
 mod bodies;
 mod delayed;
 mod escape;
@@ -21,7 +19,7 @@ use anyhow::Context;
 use bodies::Bodies;
 use clap::Parser;
 use protocol::LineProtocol;
-use service::{Cli, Host, KernelTlsUse, ScratchPipes, ServiceArgs, TlsArgs, TlsDialect};
+use service::{Cli, DriverSet, Host, KernelTlsUse, ScratchPipes, ServiceArgs, TlsArgs, TlsDialect};
 use sys::{confinement::Confinement, listen::Address};
 
 /// Answers the lines that protocol.rs describes
@@ -111,26 +109,27 @@ impl Cli for Args {
     }
 }
 
-fn main() -> ExitCode {
-    service::main::<Args>(|args, mut host| match (args.batch.as_str(), args.streams) {
+/// Runs the server on one of the drivers `D`, from its command line to its exit status.
+pub fn main<D: DriverSet>() -> ExitCode {
+    service::main_on(|args: Args, mut host: Host<D>| match (args.batch.as_str(), args.streams) {
         (_, true) => {
-            let protocol = make::<1, true>(&args, &mut host)?;
+            let protocol = make::<1, true, _>(&args, &mut host)?;
             host.serve(Arc::new(protocol), |_| ())
         }
         ("8", false) => {
-            let protocol = make::<8, false>(&args, &mut host)?;
+            let protocol = make::<8, false, _>(&args, &mut host)?;
             host.serve_with_tls(Arc::new(protocol), |_| ())
         }
         _ => {
-            let protocol = make::<1, false>(&args, &mut host)?;
+            let protocol = make::<1, false, _>(&args, &mut host)?;
             host.serve_with_tls(Arc::new(protocol), |_| ())
         }
     })
 }
 
-fn make<const BATCH: usize, const STREAMS: bool>(
+fn make<const BATCH: usize, const STREAMS: bool, D: DriverSet>(
     args: &Args,
-    host: &mut Host,
+    host: &mut Host<D>,
 ) -> anyhow::Result<LineProtocol<BATCH, STREAMS>> {
     let mut bodies = match &args.content {
         Some(path) => Bodies::open(path, args.pipe_bytes).with_context(|| format!("cannot open {}", path.display()))?,

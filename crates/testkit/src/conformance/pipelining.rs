@@ -2,10 +2,10 @@
 
 use std::{thread, time::Duration};
 
+use crate::{Client, Server};
 use anyhow::Context;
-use testkit::{Client, Server};
 
-use crate::case::{Case, PLAIN, Setup, ask};
+use super::case::{Case, PLAIN, Setup, ask};
 
 /// Returns requests of every kind, the same for the same count, and their replies.
 fn script(count: usize, server: &Case<'_>) -> (Vec<u8>, Vec<u8>) {
@@ -31,8 +31,7 @@ fn script(count: usize, server: &Case<'_>) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Buffered pipelined requests are still answered after a half-close.
-#[test]
-fn pipelined_requests_are_all_answered_after_a_half_close() {
+pub fn pipelined_requests_are_all_answered_after_a_half_close() {
     PLAIN.check_server(|server, _| {
         let requests: Vec<u8> = (0..20_000).flat_map(|i| format!("{i}\n").into_bytes()).collect();
         let mut client = server.connect()?;
@@ -43,8 +42,7 @@ fn pipelined_requests_are_all_answered_after_a_half_close() {
 }
 
 /// A client that sends much without reading meets back-pressure, not a deadlock.
-#[test]
-fn a_client_that_sends_much_before_reading_gets_all_replies() {
+pub fn a_client_that_sends_much_before_reading_gets_all_replies() {
     PLAIN.check_server(|server, _| {
         let line = format!("{}\n", "z".repeat(5_000));
         let requests = line.repeat(1_600).into_bytes();
@@ -60,8 +58,7 @@ fn a_client_that_sends_much_before_reading_gets_all_replies() {
 }
 
 /// The stream of replies is the same however the input is torn and however slowly the output is read.
-#[test]
-fn torn_requests_and_trickled_replies_are_the_same_stream() {
+pub fn torn_requests_and_trickled_replies_are_the_same_stream() {
     let setup = Setup { content_bytes: 10_000, ..PLAIN };
     setup.check_server(|server, case| {
         let (requests, replies) = script(400, case);
@@ -125,8 +122,7 @@ impl Random {
 }
 
 /// The end of input that arrives with the last bytes is seen.
-#[test]
-fn a_request_and_the_end_in_one_segment_are_both_seen() {
+pub fn a_request_and_the_end_in_one_segment_are_both_seen() {
     PLAIN.check_server(|server, _| {
         for _ in 0..50 {
             let mut client = server.connect()?;
@@ -138,8 +134,7 @@ fn a_request_and_the_end_in_one_segment_are_both_seen() {
 }
 
 /// A half-close before a request and one within a request both end the connection.
-#[test]
-fn a_half_close_without_a_whole_request_ends_the_connection() {
+pub fn a_half_close_without_a_whole_request_ends_the_connection() {
     PLAIN.check_server(|server, _| {
         for torn in [&b""[..], b"half a li"] {
             let mut client = server.connect()?;
@@ -150,8 +145,7 @@ fn a_half_close_without_a_whole_request_ends_the_connection() {
     });
 }
 
-#[test]
-fn output_pending_at_a_half_close_is_still_sent() {
+pub fn output_pending_at_a_half_close_is_still_sent() {
     let setup = Setup { content_bytes: 6_000_000, ..PLAIN };
     setup.check_server(|server, case| {
         for kind in ["shared", "file", "mapped"] {
@@ -167,8 +161,7 @@ fn output_pending_at_a_half_close_is_still_sent() {
 }
 
 /// Bytes that arrive after a lingering close cause no reset, which would discard the last reply.
-#[test]
-fn a_lingering_close_delivers_the_last_reply() {
+pub fn a_lingering_close_delivers_the_last_reply() {
     PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         let mut sender = client.try_clone()?;
@@ -183,8 +176,7 @@ fn a_lingering_close_delivers_the_last_reply() {
 }
 
 /// A client that goes on sending while the last reply is on its way gets all of it, and the end.
-#[test]
-fn a_close_after_ack_is_not_overtaken_by_a_reset() {
+pub fn a_close_after_ack_is_not_overtaken_by_a_reset() {
     let setup = Setup { content_bytes: 2_000_000, ..PLAIN };
     setup.check_server(|server, case| {
         for len in [10, 50_000, 2_000_000] {
@@ -207,8 +199,7 @@ fn a_close_after_ack_is_not_overtaken_by_a_reset() {
 }
 
 /// A lingering close ends with the client's half-close, not with a timeout.
-#[test]
-fn a_plain_close_and_a_lingering_one_end_the_connection() {
+pub fn a_plain_close_and_a_lingering_one_end_the_connection() {
     PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         client.send(b"one\nclose\nnever\n")?;
@@ -219,8 +210,7 @@ fn a_plain_close_and_a_lingering_one_end_the_connection() {
     });
 }
 
-#[test]
-fn a_request_that_never_ends_is_cut_off_at_the_limit() {
+pub fn a_request_that_never_ends_is_cut_off_at_the_limit() {
     let setup = Setup { args: &["--max-request-size", "100KB"], ..PLAIN };
     setup.check_server(|server, _| {
         let mut client = server.connect()?;
@@ -235,8 +225,7 @@ fn a_request_that_never_ends_is_cut_off_at_the_limit() {
 }
 
 /// `on_ready` sees several connections where a driver can see them, and answers are the same everywhere.
-#[test]
-fn batches_answer_every_connection() {
+pub fn batches_answer_every_connection() {
     let setup = Setup { args: &["--batch", "8"], content_bytes: 10_000, ..PLAIN };
     setup.check_server(|server, case| {
         let mut clients = (0..16).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;

@@ -2,10 +2,10 @@
 
 use std::{io::ErrorKind, os::unix::net::UnixDatagram, process::Command};
 
+use crate::{ConnectionModel, HANG, Server, eventually};
 use anyhow::{Context, ensure};
-use testkit::{ConnectionModel, HANG, Server, eventually};
 
-use crate::case::{Case, PLAIN, Setup, probe, socket_path};
+use super::case::{Case, Driver, PLAIN, Setup, probe, socket_path};
 
 const ONE_THREAD: Setup = Setup { threads: &[1], ..PLAIN };
 
@@ -51,8 +51,7 @@ impl Manager {
     }
 }
 
-#[test]
-fn the_service_manager_is_told_of_every_state() {
+pub fn the_service_manager_is_told_of_every_state() {
     ONE_THREAD.check(|case| {
         let mut command = case.command();
         let manager = Manager::of(case, &mut command, None)?;
@@ -74,8 +73,7 @@ fn the_service_manager_is_told_of_every_state() {
 }
 
 /// The status is the text of the hook at the end of a reload.
-#[test]
-fn a_reload_is_over_when_its_hooks_are_and_a_failure_is_the_status() {
+pub fn a_reload_is_over_when_its_hooks_are_and_a_failure_is_the_status() {
     ONE_THREAD.check(|case| {
         let signals = socket_path(case).with_extension("signals");
         let mut command = case.command();
@@ -96,8 +94,7 @@ fn a_reload_is_over_when_its_hooks_are_and_a_failure_is_the_status() {
     });
 }
 
-#[test]
-fn the_watchdog_hears_of_a_server_that_turns_whatever_it_does() {
+pub fn the_watchdog_hears_of_a_server_that_turns_whatever_it_does() {
     let setup = Setup { threads: &[1, 2], ..PLAIN };
     setup.check(|case| {
         let mut command = case.command();
@@ -118,12 +115,11 @@ fn the_watchdog_hears_of_a_server_that_turns_whatever_it_does() {
 }
 
 /// The manager would end it then, and start it anew.
-#[test]
-fn the_watchdog_hears_nothing_while_a_loop_is_stuck() {
-    let runs_protocol = |driver: testkit::DriverKind| {
+pub fn the_watchdog_hears_nothing_while_a_loop_is_stuck() {
+    let runs_protocol = |driver: Driver| {
         let descriptor = driver.descriptor();
         matches!(descriptor.connection, ConnectionModel::Loop | ConnectionModel::Task | ConnectionModel::Coroutine)
-            && descriptor.default_workers == testkit::DefaultWorkers::None
+            && descriptor.default_workers == crate::DefaultWorkers::None
     };
     let setup = Setup { drivers: runs_protocol, threads: &[1, 2], ..PLAIN };
     setup.check(|case| {

@@ -8,11 +8,11 @@ use std::{
     process::{Command, Stdio},
 };
 
+use crate::{Client, ConnectionModel, Process, Server, eventually, expect_failure, run_to_end};
 use anyhow::{Context, bail, ensure};
 use sys::listen::{Address, ListenOptions};
-use testkit::{Client, ConnectionModel, Process, Server, eventually, expect_failure, run_to_end};
 
-use crate::case::{Case, EXE, PLAIN, Setup, ask, socket_path};
+use super::case::{Case, Driver, PLAIN, Setup, ask, exe, socket_path};
 
 /// Sends a line and returns the numbers of its reply.
 fn numbers(client: &mut Client, line: &str) -> anyhow::Result<Vec<usize>> {
@@ -26,8 +26,7 @@ fn exit_file(case: &Case<'_>) -> PathBuf {
 }
 
 /// Front ends are numbered in the order of their ready lines, whatever their kind; those of other flags come last.
-#[test]
-fn every_front_end_knows_its_number() {
+pub fn every_front_end_knows_its_number() {
     PLAIN.check(|case| {
         let path = socket_path(case);
         let mut command = case.command();
@@ -45,8 +44,7 @@ fn every_front_end_knows_its_number() {
 }
 
 /// An IPv4 client of an IPv6 socket has its IPv4 address.
-#[test]
-fn a_protocol_sees_the_address_of_its_client() {
+pub fn a_protocol_sees_the_address_of_its_client() {
     PLAIN.check(|case| {
         let mut command = case.command();
         command.args(["--listen", "127.0.0.1:0", "--listen", "[::]:0"]);
@@ -71,8 +69,7 @@ fn a_protocol_sees_the_address_of_its_client() {
 }
 
 /// A server reads its own counters, which include the connection that it answers on.
-#[test]
-fn a_server_reads_the_counters_of_its_driver() {
+pub fn a_server_reads_the_counters_of_its_driver() {
     let setup = Setup { args: &["--max-connections", "3"], ..PLAIN };
     setup.check_server(|server, _| {
         let mut inside = (0..3).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
@@ -82,14 +79,13 @@ fn a_server_reads_the_counters_of_its_driver() {
         inside.truncate(1);
         eventually("2 have left", || Ok(numbers(&mut inside[0], "counts")? == [3, 1, 1]))?;
         drop(inside);
-        eventually("there is room again", || crate::case::is_admitted(server))
+        eventually("there is room again", || super::case::is_admitted(server))
     });
 }
 
 /// The server's own drain is that of SIGTERM: the reply is sent, promises are kept, idle connections are closed, and the
 /// exit status is 0.
-#[test]
-fn a_server_may_stop_itself() {
+pub fn a_server_may_stop_itself() {
     PLAIN.check(|case| {
         let mut command = case.command();
         command.arg("--exit-file").arg(exit_file(case));
@@ -112,8 +108,7 @@ fn a_server_may_stop_itself() {
 }
 
 /// The drain ends at its timeout, and the action at the end runs, if a signal began the drain and if the server did.
-#[test]
-fn the_action_at_the_end_runs_after_a_drain_timeout() {
+pub fn the_action_at_the_end_runs_after_a_drain_timeout() {
     let setup = Setup { args: &["--drain-timeout", "300ms"], ..PLAIN };
     setup.check(|case| {
         for by_signal in [true, false] {
@@ -136,8 +131,7 @@ fn the_action_at_the_end_runs_after_a_drain_timeout() {
     });
 }
 
-#[test]
-fn a_failing_action_at_the_end_is_an_error() {
+pub fn a_failing_action_at_the_end_is_an_error() {
     for (args, request) in [(&[][..], &b"stop\n"[..]), (&["--drain-timeout", "300ms"], b"a 60000\nstop\n")] {
         let setup = Setup { args, threads: &[1], ..PLAIN };
         setup.check(|case| {
@@ -158,8 +152,7 @@ fn a_failing_action_at_the_end_is_an_error() {
 
 /// The size comes from the flag, else from the usual variable, else from a variable of another name. The kernel doubles
 /// it.
-#[test]
-fn connections_have_the_configured_buffers() {
+pub fn connections_have_the_configured_buffers() {
     PLAIN.check(|case| {
         for (other, usual, flag, bytes) in [
             (Some("20480"), None, None, 40_960),
@@ -183,8 +176,7 @@ fn connections_have_the_configured_buffers() {
 }
 
 /// The backlog is tested on a unix socket, where connecting fails at once when it is full. The kernel takes one more.
-#[test]
-fn the_backlog_is_the_configured_one() {
+pub fn the_backlog_is_the_configured_one() {
     let setup =
         Setup { drivers: |driver| driver.descriptor().connection == ConnectionModel::Thread, threads: &[1], ..PLAIN };
     setup.check(|case| {
@@ -211,15 +203,14 @@ fn the_backlog_is_the_configured_one() {
     });
 }
 
-#[test]
-fn bad_values_of_variables_are_bad_usage() {
+pub fn bad_values_of_variables_are_bad_usage() {
     for (variable, value) in [
         ("ALIAS_QUEUE_LIMIT", "many"),
         ("ALIAS_QUEUE_LIMIT", "0"),
         ("ALIAS_BUFFER_SIZE", "2GiB"),
         ("TESTKIT_SERVER_BACKLOG", "-1"),
     ] {
-        let mut command = Command::new(EXE);
+        let mut command = Command::new(exe());
         command.env(variable, value);
         let finished = run_to_end(command).unwrap();
         assert_eq!(finished.code(), Some(2), "{variable}: {finished:?}");
@@ -228,12 +219,11 @@ fn bad_values_of_variables_are_bad_usage() {
     }
 }
 
-#[test]
-fn limits_of_the_machine_are_judged_by_the_flags() {
+pub fn limits_of_the_machine_are_judged_by_the_flags() {
     for (backlog, code, said) in
         [("1", 0, "ok       net.core.somaxconn = "), ("2147483647", 1, "lacking  net.core.somaxconn = ")]
     {
-        let mut command = Command::new(EXE);
+        let mut command = Command::new(exe());
         command.args(["--check-machine", "--max-connections", "1", "--backlog", backlog]);
         let finished = run_to_end(command).unwrap();
         assert_eq!(finished.code(), Some(code), "{finished:?}");
@@ -242,12 +232,11 @@ fn limits_of_the_machine_are_judged_by_the_flags() {
     }
 }
 
-#[test]
-fn limits_that_would_serve_nobody_are_bad_usage() {
+pub fn limits_that_would_serve_nobody_are_bad_usage() {
     for flag in ["--max-request-size", "--max-output-buffer", "--idle-timeout", "--request-timeout", "--stall-timeout"]
     {
         for value in ["0", "some"] {
-            let mut command = Command::new(EXE);
+            let mut command = Command::new(exe());
             command.args([flag, value]);
             let finished = expect_failure(command, 2);
             let why = if value == "0" { ": must be " } else { ", like " };
@@ -256,29 +245,26 @@ fn limits_that_would_serve_nobody_are_bad_usage() {
     }
 }
 
-#[test]
-fn a_busy_port_of_metrics_is_found_before_it_listens() {
+pub fn a_busy_port_of_metrics_is_found_before_it_listens() {
     let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = busy.local_addr().unwrap().to_string();
-    let mut command = Command::new(EXE);
+    let mut command = Command::new(exe());
     command.args(["--metrics", &address]);
     let finished = expect_failure(command, 1);
     assert!(finished.stderr.contains(&address) && finished.stderr.contains("in use"), "{finished:?}");
 }
 
 /// A server may have its own defaults: the backlog of this one differs from the usual one.
-#[test]
-fn help_shows_the_defaults_of_the_server() {
-    let mut command = Command::new(EXE);
+pub fn help_shows_the_defaults_of_the_server() {
+    let mut command = Command::new(exe());
     command.arg("--help");
     let finished = run_to_end(command).unwrap();
     assert_ne!(ListenOptions::BACKLOG, 4_000);
     assert!(finished.stdout.contains("[default: 4000]"), "{finished:?}");
 }
 
-#[test]
-fn a_server_may_have_a_default_address_of_metrics() {
-    let setup = Setup { drivers: |driver| driver == testkit::DriverKind::DEFAULT, threads: &[1], ..PLAIN };
+pub fn a_server_may_have_a_default_address_of_metrics() {
+    let setup = Setup { drivers: Driver::is_default, threads: &[1], ..PLAIN };
     setup.check(|case| {
         let (usual, said) = (socket_path(case).with_extension("usual"), socket_path(case).with_extension("said"));
         for (args, served, other) in [(None, &usual, &said), (Some(&said), &said, &usual)] {
@@ -304,10 +290,9 @@ fn a_server_may_have_a_default_address_of_metrics() {
 }
 
 /// The program that started the server and read its output may have ended.
-#[test]
-fn a_signal_is_obeyed_without_a_reader_of_standard_error() {
+pub fn a_signal_is_obeyed_without_a_reader_of_standard_error() {
     for format in ["text", "json"] {
-        let mut command = Command::new(EXE);
+        let mut command = Command::new(exe());
         command.args(["--listen", "127.0.0.1:0", "--log", format]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());

@@ -1,9 +1,9 @@
 //! The protocol is told of output that the kernel has taken, and never of more.
 
+use crate::{Client, Server, eventually};
 use anyhow::{Context, ensure};
-use testkit::{Client, Server, eventually};
 
-use crate::case::{PIPE_BYTES, PLAIN, Setup};
+use super::case::{PIPE_BYTES, PLAIN, Setup};
 
 const LEN: usize = 16 << 20;
 
@@ -28,8 +28,7 @@ fn fetch(client: &mut Client, line: &str, body: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Who has received a reply can ask, and the protocol has been told: of every kind of output, alone and in a row.
-#[test]
-fn output_that_has_been_sent_is_reported() {
+pub fn output_that_has_been_sent_is_reported() {
     WITH_CONTENT.check_server(|server, case| {
         let mut client = server.connect()?;
         for kind in ["shared", "file", "mapped", "pages", "chain", "registered", "headed", "pipe"] {
@@ -50,8 +49,7 @@ fn output_that_has_been_sent_is_reported() {
 }
 
 /// A reply that does not fit what the kernel holds has not been sent before its peer reads.
-#[test]
-fn output_that_the_peer_has_yet_to_take_is_not_reported() {
+pub fn output_that_the_peer_has_yet_to_take_is_not_reported() {
     WITH_CONTENT.check_server(|server, case| {
         for kind in ["shared", "file", "mapped", "pages", "registered"] {
             stall(server, kind, case.content.bytes()).with_context(|| kind.to_owned())?;

@@ -1,24 +1,83 @@
 //! A case of a law: the test server on one driver, with one number of threads.
 
-use std::{path::PathBuf, process::Command};
+use std::{fmt, path::PathBuf, process::Command, sync::OnceLock};
 
 use anyhow::{Context, anyhow};
+use drivers::DriverSet;
 use sys::listen::Address;
-use testkit::{Client, Content, DriverKind, Server, check_each, eventually, sample_for_contract, sample_of};
+
+use crate::{Client, Content, Descriptor, Server, check_each, eventually, sample_for_contract, sample_of};
 
 /// Capacity of a new pipe (pipe(7)).
 pub(crate) const PIPE_BYTES: usize = 64 << 10;
 /// Part of a pipe that the head of a cached response takes.
 pub(crate) const PAGE_BYTES: usize = 4 << 10;
 
-pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_testkit-server");
+/// The program whose drivers are tested.
+static SUBJECT: OnceLock<Subject> = OnceLock::new();
+
+/// A server of test protocols, and its drivers.
+struct Subject {
+    exe: &'static str,
+    drivers: Vec<Driver>,
+    default: Driver,
+}
+
+/// A driver of the server under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Driver(&'static Descriptor);
+
+impl Driver {
+    /// All that the server has.
+    pub(crate) fn all() -> &'static [Self] {
+        SUBJECT.get().map_or(&[], |subject| &subject.drivers)
+    }
+
+    /// True for the driver that serves where none is named.
+    pub(crate) fn is_default(self) -> bool {
+        SUBJECT.get().is_some_and(|subject| subject.default == self)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    pub(crate) fn descriptor(self) -> &'static Descriptor {
+        self.0
+    }
+}
+
+impl fmt::Display for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Checks a law on the server `exe`, which is [`crate::test_server`] on the drivers `D`. All laws of a process are checked on the
+/// same one.
+///
+/// # Panics
+/// It does not hold.
+pub fn check<D: DriverSet>(exe: &'static str, law: fn()) {
+    SUBJECT.get_or_init(|| Subject {
+        exe,
+        drivers: D::ALL.iter().map(|driver| Driver(driver.descriptor())).collect(),
+        default: Driver(D::DEFAULT.descriptor()),
+    });
+    law();
+}
+
+/// Returns the path of the server.
+pub(crate) fn exe() -> &'static str {
+    SUBJECT.get().expect("laws are checked by `check`").exe
+}
 
 /// Setting of a law: the server's arguments, and the cases.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) args: &'static [&'static str],
     pub(crate) threads: &'static [usize],
-    pub(crate) drivers: fn(DriverKind) -> bool,
+    pub(crate) drivers: fn(Driver) -> bool,
     /// Size of the content file; 0 means that there is none.
     pub(crate) content_bytes: usize,
     /// Number of cases that run at the same time.
@@ -41,7 +100,7 @@ pub(crate) const PLAIN: Setup = Setup {
 
 /// One driver with one number of threads.
 pub(crate) struct Case<'a> {
-    pub(crate) driver: DriverKind,
+    pub(crate) driver: Driver,
     pub(crate) threads: usize,
     pub(crate) setup: Setup,
     pub(crate) content: &'a Content,
@@ -59,10 +118,10 @@ impl Case<'_> {
     /// Returns the command of the server, without `--listen`.
     pub(crate) fn command(&self) -> Command {
         let mut command = match self.setup.open_files {
-            None => Command::new(EXE),
+            None => Command::new(exe()),
             Some(limit) => {
                 let mut shell = Command::new("sh");
-                shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\""), EXE]);
+                shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\""), exe()]);
                 shell
             }
         };
@@ -115,14 +174,14 @@ impl Setup {
     /// Checks the law in every case.
     pub(crate) fn check(self, law: impl Fn(&Case<'_>) -> anyhow::Result<()> + Sync) {
         let content = Content::new(self.content_bytes).expect("content for the law");
-        let drivers: Vec<_> = DriverKind::ALL.iter().copied().filter(|&driver| (self.drivers)(driver)).collect();
-        let cases: Vec<_> = sample_for_contract(&drivers)
+        let drivers: Vec<_> = Driver::all().iter().copied().filter(|&driver| (self.drivers)(driver)).collect();
+        let cases: Vec<_> = sample_for_contract(&drivers, Driver::descriptor)
             .into_iter()
             .flat_map(|driver| sample_of(driver, self.threads).iter().map(move |&threads| (driver, threads)))
             .map(|(driver, threads)| Case { driver, threads, setup: self, content: &content })
             .collect();
-        // One that is named does not have every fact.
-        if cases.is_empty() && !drivers.is_empty() {
+        // One that is named does not have every fact, and neither has one that is alone.
+        if cases.is_empty() && (!drivers.is_empty() || Driver::all().len() == 1) {
             return;
         }
         check_each(&cases, self.parallel, |case| {

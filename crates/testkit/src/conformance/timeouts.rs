@@ -5,15 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::{Client, Server};
 use anyhow::{Context, ensure};
-use testkit::{Client, Server};
 
-use crate::case::{Case, PLAIN, Setup, ask, probe};
+use super::case::{Case, PLAIN, Setup, ask, probe};
 
 const IDLE: Setup = Setup { args: &["--idle-timeout", "700ms"], content_bytes: 4 << 20, ..PLAIN };
 
-#[test]
-fn an_idle_connection_is_closed_and_activity_postpones_that() {
+pub fn an_idle_connection_is_closed_and_activity_postpones_that() {
     IDLE.check_server(|server, _| {
         let mut silent = server.connect()?;
         let mut client = server.connect()?;
@@ -30,8 +29,7 @@ fn an_idle_connection_is_closed_and_activity_postpones_that() {
 
 /// A pause interrupts whatever call a thread waits in: a call that is repeated with all of its timeout never ends where
 /// pauses are more frequent than that.
-#[test]
-fn frequent_pauses_postpone_no_deadline() {
+pub fn frequent_pauses_postpone_no_deadline() {
     const PAUSES_MAX: usize = 1_500;
     let setup = Setup {
         args: &["--idle-timeout", "700ms", "--stall-timeout", "700ms"],
@@ -61,8 +59,7 @@ fn frequent_pauses_postpone_no_deadline() {
     });
 }
 
-#[test]
-fn a_slow_reader_is_not_idle() {
+pub fn a_slow_reader_is_not_idle() {
     IDLE.check_server(|server, case| {
         for kind in ["shared", "file"] {
             let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
@@ -81,8 +78,7 @@ fn a_slow_reader_is_not_idle() {
 }
 
 /// A connection that waits for a promise is not idle either.
-#[test]
-fn a_pending_promise_is_not_idle() {
+pub fn a_pending_promise_is_not_idle() {
     IDLE.check_server(|server, _| {
         let mut client = server.connect()?;
         client.send(b"late 1500\n")?;
@@ -91,8 +87,7 @@ fn a_pending_promise_is_not_idle() {
 }
 
 /// A client does not stall while it waits for a reply.
-#[test]
-fn a_promise_may_take_longer_than_the_stall_limit() {
+pub fn a_promise_may_take_longer_than_the_stall_limit() {
     let setup = Setup { args: &["--stall-timeout", "500ms"], ..PLAIN };
     setup.check_server(|server, _| {
         let mut client = server.connect()?;
@@ -104,8 +99,7 @@ fn a_promise_may_take_longer_than_the_stall_limit() {
 }
 
 /// A client does not stall while the server itself is paused, past the promise and the limit.
-#[test]
-fn a_promise_that_comes_due_during_a_pause_is_sent() {
+pub fn a_promise_that_comes_due_during_a_pause_is_sent() {
     let setup = Setup { args: &["--stall-timeout", "400ms"], ..PLAIN };
     setup.check_server(|server, _| {
         let mut client = server.connect()?;
@@ -121,8 +115,7 @@ fn a_promise_that_comes_due_during_a_pause_is_sent() {
     });
 }
 
-#[test]
-fn a_request_that_does_not_end_in_time_is_told_so() {
+pub fn a_request_that_does_not_end_in_time_is_told_so() {
     let setup = Setup { args: &["--request-timeout", "600ms"], ..PLAIN };
     setup.check_server(|server, _| {
         let mut client = server.connect()?;
@@ -145,8 +138,7 @@ fn a_request_that_does_not_end_in_time_is_told_so() {
 
 /// Progress is noticed within one large send, and the lack of it ends the connection: with a reset, since what the kernel
 /// had of it is not the whole.
-#[test]
-fn a_reader_that_stalls_is_cut_off() {
+pub fn a_reader_that_stalls_is_cut_off() {
     let setup = Setup { args: &["--stall-timeout", "700ms"], content_bytes: 8 << 20, ..PLAIN };
     setup.check_server(|server, _| {
         let process = server.process();
@@ -162,9 +154,9 @@ fn a_reader_that_stalls_is_cut_off() {
             stalled.push(client);
         }
         for client in &stalled {
-            testkit::eventually("it is cut off", || Ok(client.is_cut_off()?))?;
+            crate::eventually("it is cut off", || Ok(client.is_cut_off()?))?;
         }
-        testkit::eventually("their descriptors are closed", || Ok(process.descriptors()? <= before))?;
+        crate::eventually("their descriptors are closed", || Ok(process.descriptors()? <= before))?;
         for mut client in stalled {
             let (got, end) = client.read_until_disconnect();
             ensure!(got.len() < 8 << 20, "got it all without reading");
@@ -176,8 +168,7 @@ fn a_reader_that_stalls_is_cut_off() {
 
 /// Buffers are so large that the kernel takes nothing more for longer than the limit, while the client reads all the time.
 /// The rate is averaged over the limit; a client that reads more slowly is cut off.
-#[test]
-fn a_steady_reader_above_the_least_rate_is_not_cut_off() {
+pub fn a_steady_reader_above_the_least_rate_is_not_cut_off() {
     const STALL: Duration = Duration::from_secs(1);
     const PACE: Duration = Duration::from_millis(80);
     for (rate, is_cut_off) in [("500B/s", false), ("10MiB/s", true)] {
@@ -229,8 +220,7 @@ fn steady_reader(
 }
 
 /// The limit is on a pause between reads, not on their speed.
-#[test]
-fn a_reader_that_is_only_slow_is_not_cut_off() {
+pub fn a_reader_that_is_only_slow_is_not_cut_off() {
     let setup = Setup { args: &["--stall-timeout", "1500ms"], content_bytes: 2 << 20, ..PLAIN };
     setup.check_server(|server, case| {
         for kind in ["shared", "file", "mapped"] {
@@ -249,8 +239,7 @@ fn a_reader_that_is_only_slow_is_not_cut_off() {
 
 /// At its greatest age a connection is closed after a reply, or between two requests: nothing that was asked stays without
 /// its answer.
-#[test]
-fn an_old_connection_is_closed_between_requests() {
+pub fn an_old_connection_is_closed_between_requests() {
     const AGE: Duration = Duration::from_millis(600);
     let setup = Setup { args: &["--max-connection-age", "600ms"], ..PLAIN };
     setup.check_server(|server, _| {
@@ -277,8 +266,7 @@ fn an_old_connection_is_closed_between_requests() {
 }
 
 /// A client that never waits for its replies is told by the end of the stream.
-#[test]
-fn a_pipelining_connection_grows_no_older() {
+pub fn a_pipelining_connection_grows_no_older() {
     let setup = Setup { args: &["--max-connection-age", "300ms"], ..PLAIN };
     setup.check_server(|server, _| {
         let client = server.connect()?;

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use crate::{Client, Server};
 use anyhow::ensure;
-use testkit::{Client, Server};
 
-use crate::case::{Case, PIPE_BYTES, PLAIN, Setup, ask};
+use super::case::{Case, PIPE_BYTES, PLAIN, Setup, ask};
 
 const WITH_CONTENT: Setup = Setup { content_bytes: 4 << 20, args: &["--registered"], ..PLAIN };
 
@@ -41,8 +41,7 @@ fn mixed(case: &Case<'_>) -> (Vec<u8>, Vec<u8>) {
     (requests, replies)
 }
 
-#[test]
-fn a_step_is_taken_between_the_bytes_before_it_and_those_behind_it() {
+pub fn a_step_is_taken_between_the_bytes_before_it_and_those_behind_it() {
     WITH_CONTENT.check_server(|server, case| {
         let (requests, replies) = mixed(case);
         for (buffer, pause) in [(1 << 20, Duration::ZERO), (16 << 10, Duration::from_millis(20))] {
@@ -57,8 +56,7 @@ fn a_step_is_taken_between_the_bytes_before_it_and_those_behind_it() {
 }
 
 /// A step alone in the output is one, too, and the connection goes on.
-#[test]
-fn requests_are_read_on_after_a_step() {
+pub fn requests_are_read_on_after_a_step() {
     WITH_CONTENT.check_server(|server, case| {
         let mut client = server.connect()?;
         for kind in ["attach", "record", "attach", "record"] {
@@ -71,8 +69,7 @@ fn requests_are_read_on_after_a_step() {
     });
 }
 
-#[test]
-fn a_step_that_fails_ends_the_connection_behind_what_comes_before_it() {
+pub fn a_step_that_fails_ends_the_connection_behind_what_comes_before_it() {
     WITH_CONTENT.check_server(|server, case| {
         let mut bystander = server.connect()?;
         for kind in ["shared", "file"] {

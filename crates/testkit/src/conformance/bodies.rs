@@ -2,10 +2,10 @@
 
 use std::{io::ErrorKind, time::Duration};
 
+use crate::{Client, Content, Server, digest};
 use anyhow::{Context, ensure};
-use testkit::{Client, Content, Server, digest};
 
-use crate::case::{Case, PAGE_BYTES, PIPE_BYTES, PLAIN, Setup, probe};
+use super::case::{Case, PAGE_BYTES, PIPE_BYTES, PLAIN, Setup, probe};
 
 const LEN: usize = 8 << 20;
 const CHAIN_LEN: usize = 1_000_000;
@@ -29,8 +29,7 @@ fn fetch(
     Ok(())
 }
 
-#[test]
-fn every_kind_of_body_is_complete_for_a_fast_reader() {
+pub fn every_kind_of_body_is_complete_for_a_fast_reader() {
     WITH_CONTENT.check_server(|server, case| {
         for kind in ["shared", "file", "mapped", "pages", "chain", "registered"] {
             for len in [1, 2_048, 2_049, 300_000, LEN] {
@@ -49,8 +48,7 @@ fn every_kind_of_body_is_complete_for_a_fast_reader() {
 }
 
 /// Only a slow reader fills the socket, so that the rest of a body is sent later.
-#[test]
-fn every_kind_of_body_is_complete_for_a_slow_reader() {
+pub fn every_kind_of_body_is_complete_for_a_slow_reader() {
     WITH_CONTENT.check_server(|server, case| {
         for kind in ["shared", "file", "mapped", "pages", "registered"] {
             fetch(server, case, (kind, LEN), (64 << 10, Duration::from_millis(1)))?;
@@ -62,8 +60,7 @@ fn every_kind_of_body_is_complete_for_a_slow_reader() {
 }
 
 /// Tee has no offset, so pipelined replies from one cached pipe need scratch pipes of their own.
-#[test]
-fn pipelined_bodies_of_every_kind_keep_their_order() {
+pub fn pipelined_bodies_of_every_kind_keep_their_order() {
     WITH_CONTENT.check_server(|server, case| {
         let (mut requests, mut replies) = (Vec::new(), Vec::new());
         for i in 0..60 {
@@ -99,8 +96,7 @@ fn pipelined_bodies_of_every_kind_keep_their_order() {
 }
 
 /// The cached bytes stay the same when some of several slow readers leave in the middle.
-#[test]
-fn a_cached_pipe_survives_readers_that_disconnect() {
+pub fn a_cached_pipe_survives_readers_that_disconnect() {
     WITH_CONTENT.check_server(|server, case| {
         let line = format!("pipe {PIPE_BYTES}\n");
         for _ in 0..40 {
@@ -119,8 +115,7 @@ fn a_cached_pipe_survives_readers_that_disconnect() {
 
 /// A file that shrinks during a transfer ends in a closed connection. The body is never complete with wrong bytes, and
 /// the process never ends.
-#[test]
-fn a_file_that_shrinks_during_a_transfer_closes_it() {
+pub fn a_file_that_shrinks_during_a_transfer_closes_it() {
     PLAIN.check(|case| {
         let content = Content::new(LEN)?;
         let mut command = case.command();

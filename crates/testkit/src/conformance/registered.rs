@@ -2,14 +2,14 @@
 
 use std::{process::Command, time::Duration};
 
-use anyhow::ensure;
-use sys::listen::Address;
-use testkit::{
+use crate::{
     Client, Server, digest, run_to_end,
     strace::{strace, with_faults},
 };
+use anyhow::ensure;
+use sys::listen::Address;
 
-use crate::case::{Case, PLAIN, Setup, probe, socket_path};
+use super::case::{Case, PLAIN, Setup, probe, socket_path};
 
 const LEN: usize = 4 << 20;
 const SETUP: Setup = Setup { content_bytes: LEN, args: &["--registered"], ..PLAIN };
@@ -25,8 +25,7 @@ fn replies(case: &Case<'_>, lens: &[usize]) -> Vec<u8> {
 }
 
 /// A small receive window makes sends partial; each goes on where the last one stopped.
-#[test]
-fn registered_memory_arrives_whole_and_in_order() {
+pub fn registered_memory_arrives_whole_and_in_order() {
     SETUP.check_server(|server, case| {
         let (requests, lens) = requests(12);
         for window in [8 << 10, 1 << 20] {
@@ -41,8 +40,7 @@ fn registered_memory_arrives_whole_and_in_order() {
 }
 
 /// Files and pipes between registered segments do not change the order.
-#[test]
-fn registered_memory_keeps_its_place_among_other_segments() {
+pub fn registered_memory_keeps_its_place_among_other_segments() {
     SETUP.check_server(|server, case| {
         let kinds = [("registered", 30_000), ("file", 30_000), ("headed", 9_000), ("registered", 9), ("shared", 5_000)];
         let (mut requests, mut wanted) = (Vec::new(), Vec::new());
@@ -60,8 +58,7 @@ fn registered_memory_keeps_its_place_among_other_segments() {
 
 /// The kernel owns pages for longer than a send takes, since TCP may have to send them again. They must not be written
 /// to before the client has received them.
-#[test]
-fn sent_pages_are_not_reused_before_they_have_arrived() {
+pub fn sent_pages_are_not_reused_before_they_have_arrived() {
     SETUP.check_server(|server, case| {
         let lens: Vec<usize> = (0..60).map(|n| 250_000 + 7_001 * (n % 11)).collect();
         let mut client = Client::connect_with_buffer(server.address(), 4 << 10)?;
@@ -79,8 +76,7 @@ fn sent_pages_are_not_reused_before_they_have_arrived() {
 }
 
 /// After clients that disconnect while the kernel still reads, the next ones in their slots get the right bytes.
-#[test]
-fn disconnects_during_sends_leak_nothing() {
+pub fn disconnects_during_sends_leak_nothing() {
     SETUP.check_server(|server, case| {
         probe(server)?;
         let before = server.process().settled_resources()?;
@@ -96,13 +92,12 @@ fn disconnects_during_sends_leak_nothing() {
             client.send_and_half_close(b"registered 40000\n")?;
             client.expect_all(&replies(case, &[40_000]))?;
         }
-        server.process().wait_until_released(before, testkit::ResourceCounts { descriptors: 0, threads: 1 })
+        server.process().wait_until_released(before, crate::ResourceCounts { descriptors: 0, threads: 1 })
     });
 }
 
 /// The kernel reads the region itself, not a copy.
-#[test]
-fn uring_sends_registered_memory_without_copying_it() {
+pub fn uring_sends_registered_memory_without_copying_it() {
     if strace().is_none() {
         return;
     }
@@ -118,8 +113,7 @@ fn uring_sends_registered_memory_without_copying_it() {
 }
 
 /// A refusal by the kernel is an error at the start. The server never falls back to another way of sending.
-#[test]
-fn a_refusal_by_the_kernel_is_an_error_at_start() {
+pub fn a_refusal_by_the_kernel_is_an_error_at_start() {
     let setup = Setup { threads: &[1], ..SETUP };
     setup.check(|case| {
         let address = Address::Unix(socket_path(case).with_extension("registered"));

@@ -5,18 +5,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::{Client, Server, Signal, digest, eventually};
 use anyhow::{Context, anyhow, ensure};
 use sys::listen::Address;
-use testkit::{Client, Server, Signal, digest, eventually};
 
-use crate::case::{Case, PLAIN, Setup, ask, socket_path};
+use super::case::{Case, PLAIN, Setup, ask, socket_path};
 
 const DRAIN: Setup = Setup { args: &["--drain-timeout", "5m"], content_bytes: 8 << 20, ..PLAIN };
 
 /// Transfers and promises in flight are finished, idle connections are closed, new ones refused, the port is free, and
 /// the exit status is 0.
-#[test]
-fn a_drain_finishes_what_is_in_flight() {
+pub fn a_drain_finishes_what_is_in_flight() {
     DRAIN.check(|case| {
         let mut server = case.start()?;
         let mut quiet = server.connect()?;
@@ -58,8 +57,7 @@ fn rebind(case: &Case<'_>, address: &Address) -> anyhow::Result<()> {
 }
 
 /// Requests that arrived before the signal are answered, too.
-#[test]
-fn a_drain_answers_what_has_arrived() {
+pub fn a_drain_answers_what_has_arrived() {
     PLAIN.check(|case| {
         for _ in 0..4 {
             let mut server = case.start()?;
@@ -85,8 +83,7 @@ fn a_drain_answers_what_has_arrived() {
 
 /// SIGSTOP and SIGCONT (a shell's job control, a container's pause) interrupt calls that nothing else interrupts, those of
 /// the kernel's own workers among them (signal(7)).
-#[test]
-fn a_paused_server_loses_no_connection() {
+pub fn a_paused_server_loses_no_connection() {
     let setup = Setup { args: &["--workers", "8"], ..DRAIN };
     setup.check_server(|server, case| {
         let mut quiet = server.connect()?;
@@ -120,8 +117,7 @@ fn slow_transfer(server: &Server, case: &Case<'_>, kind: &str) -> anyhow::Result
     Ok(())
 }
 
-#[test]
-fn a_second_signal_stops_at_once() {
+pub fn a_second_signal_stops_at_once() {
     PLAIN.check(|case| {
         let mut server = case.start()?;
         let mut client = server.connect()?;
@@ -138,8 +134,7 @@ fn a_second_signal_stops_at_once() {
 }
 
 /// SIGQUIT is nginx's word for what SIGTERM means to every server here.
-#[test]
-fn sigquit_and_sigint_drain_like_sigterm() {
+pub fn sigquit_and_sigint_drain_like_sigterm() {
     PLAIN.check(|case| {
         for signal in [Signal::QUIT, Signal::INT] {
             let mut server = case.start()?;
@@ -159,8 +154,7 @@ fn sigquit_and_sigint_drain_like_sigterm() {
 
 /// Their default is to kill. Those that are asked for by mistake, or by a tool that means well (logrotate, a terminal that
 /// is closed), are answered in the log.
-#[test]
-fn signals_without_a_meaning_end_no_server() {
+pub fn signals_without_a_meaning_end_no_server() {
     PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         for (signal, said) in [
@@ -178,8 +172,7 @@ fn signals_without_a_meaning_end_no_server() {
 }
 
 /// The connections notice nothing of it. A hook that fails is logged, and works again when it can.
-#[test]
-fn a_server_reloads_at_sighup_and_reopens_at_sigusr1() {
+pub fn a_server_reloads_at_sighup_and_reopens_at_sigusr1() {
     PLAIN.check(|case| {
         let path = socket_path(case).with_extension("signals");
         let mut command = case.command();
@@ -206,8 +199,7 @@ fn a_server_reloads_at_sighup_and_reopens_at_sigusr1() {
 }
 
 /// timeout(1) sends its signal to the process and to the group that the process is in.
-#[test]
-fn a_signal_that_comes_twice_at_once_is_one_signal() {
+pub fn a_signal_that_comes_twice_at_once_is_one_signal() {
     PLAIN.check(|case| {
         let mut server = case.start()?;
         let mut client = server.connect()?;
@@ -222,8 +214,7 @@ fn a_signal_that_comes_twice_at_once_is_one_signal() {
     });
 }
 
-#[test]
-fn the_drain_timeout_is_honoured() {
+pub fn the_drain_timeout_is_honoured() {
     let setup = Setup { args: &["--drain-timeout", "600ms"], ..PLAIN };
     setup.check(|case| {
         let mut server = case.start()?;
@@ -239,8 +230,7 @@ fn the_drain_timeout_is_honoured() {
 }
 
 /// No connection keeps the drain from ending, with several addresses too.
-#[test]
-fn a_server_without_connections_drains_at_once() {
+pub fn a_server_without_connections_drains_at_once() {
     PLAIN.check(|case| {
         let mut command = case.command();
         command.args(["--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"]);
@@ -254,8 +244,7 @@ fn a_server_without_connections_drains_at_once() {
 }
 
 /// Connections that arrive during the drain are refused or closed, never left hanging.
-#[test]
-fn connections_during_a_drain_do_not_hang() {
+pub fn connections_during_a_drain_do_not_hang() {
     PLAIN.check(|case| {
         let mut server = case.start()?;
         let mut busy = server.connect()?;

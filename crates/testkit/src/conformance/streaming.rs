@@ -2,10 +2,10 @@
 
 use std::{thread, time::Duration};
 
+use crate::{Client, Server, eventually};
 use anyhow::ensure;
-use testkit::{Client, Server, eventually};
 
-use crate::case::{PLAIN, Setup, ask};
+use super::case::{PLAIN, Setup, ask};
 
 const LEN: usize = 6 << 20;
 /// Less output than a streamed reply has may be held at a time.
@@ -22,8 +22,7 @@ fn connect_slowly(server: &Server) -> anyhow::Result<Client> {
     Ok(Client::connect_with_buffer(server.address(), 16 << 10)?)
 }
 
-#[test]
-fn a_streamed_reply_is_made_as_there_is_room() {
+pub fn a_streamed_reply_is_made_as_there_is_room() {
     STREAMS.check_server(|server, _| {
         let mut client = server.connect()?;
         for len in [1, 4_096, 262_144, 300_000, LEN, 5] {
@@ -34,8 +33,7 @@ fn a_streamed_reply_is_made_as_there_is_room() {
     });
 }
 
-#[test]
-fn streamed_replies_keep_their_place_among_others() {
+pub fn streamed_replies_keep_their_place_among_others() {
     // Deferred replies that are ready early are held, all of them.
     let setup = Setup { args: &["--streams"], ..PLAIN };
     setup.check_server(|server, _| {
@@ -57,8 +55,7 @@ fn streamed_replies_keep_their_place_among_others() {
     });
 }
 
-#[test]
-fn a_slow_reader_gets_all_of_a_stream() {
+pub fn a_slow_reader_gets_all_of_a_stream() {
     STREAMS.check_server(|server, _| {
         let mut client = connect_slowly(server)?;
         client.send(format!("stream {LEN}\n").as_bytes())?;
@@ -70,8 +67,7 @@ fn a_slow_reader_gets_all_of_a_stream() {
     });
 }
 
-#[test]
-fn a_half_close_waits_for_the_whole_stream() {
+pub fn a_half_close_waits_for_the_whole_stream() {
     STREAMS.check_server(|server, _| {
         for pause in [0, 100] {
             let mut client = connect_slowly(server)?;
@@ -83,8 +79,7 @@ fn a_half_close_waits_for_the_whole_stream() {
     });
 }
 
-#[test]
-fn a_drain_waits_for_the_whole_stream() {
+pub fn a_drain_waits_for_the_whole_stream() {
     STREAMS.check(|case| {
         let mut server = case.start()?;
         let mut client = connect_slowly(&server)?;
@@ -100,8 +95,7 @@ fn a_drain_waits_for_the_whole_stream() {
 }
 
 /// The reply that is under way at the greatest age is the last, and is complete.
-#[test]
-fn a_stream_past_the_greatest_age_is_completed() {
+pub fn a_stream_past_the_greatest_age_is_completed() {
     let setup = Setup { args: &["--streams", "--max-connection-age", "300ms"], ..PLAIN };
     setup.check_server(|server, _| {
         let mut client = connect_slowly(server)?;
@@ -113,8 +107,7 @@ fn a_stream_past_the_greatest_age_is_completed() {
 }
 
 /// A peer that takes nothing of a stream is cut off like any other.
-#[test]
-fn a_stream_that_nobody_takes_ends_the_connection() {
+pub fn a_stream_that_nobody_takes_ends_the_connection() {
     let setup = Setup { args: &["--streams", "--stall-timeout", "700ms"], ..PLAIN };
     setup.check_server(|server, _| {
         let mut client = connect_slowly(server)?;
@@ -128,8 +121,7 @@ fn a_stream_that_nobody_takes_ends_the_connection() {
 }
 
 /// The last word follows every reply, those that waited for room or for a promise included.
-#[test]
-fn the_end_of_input_is_told_once_and_answered_last() {
+pub fn the_end_of_input_is_told_once_and_answered_last() {
     STREAMS.check_server(|server, _| {
         for (requests, replies) in [
             (String::new(), Vec::new()),
@@ -148,8 +140,7 @@ fn the_end_of_input_is_told_once_and_answered_last() {
     });
 }
 
-#[test]
-fn a_drain_is_the_end_of_input_of_idle_connections() {
+pub fn a_drain_is_the_end_of_input_of_idle_connections() {
     STREAMS.check(|case| {
         let mut server = case.start()?;
         let mut client = server.connect()?;

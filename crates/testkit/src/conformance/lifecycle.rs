@@ -5,10 +5,10 @@ use std::{
     process::Command,
 };
 
+use crate::{Client, Finished, Server, eventually, run_to_end, strace::strace};
 use anyhow::{Context, ensure};
-use testkit::{Client, DriverKind, Finished, Server, eventually, run_to_end, strace::strace};
 
-use crate::case::{EXE, PLAIN, Setup, ask, socket_path};
+use super::case::{Driver, PLAIN, Setup, ask, exe, socket_path};
 
 fn expect_one_error_line(finished: &Finished, code: i32, about: &[&str]) -> anyhow::Result<()> {
     ensure!(finished.code() == Some(code), "{finished:?}");
@@ -21,8 +21,7 @@ fn expect_one_error_line(finished: &Finished, code: i32, about: &[&str]) -> anyh
     Ok(())
 }
 
-#[test]
-fn a_unix_socket_serves_and_leaves_no_file() {
+pub fn a_unix_socket_serves_and_leaves_no_file() {
     let setup = Setup { content_bytes: 1 << 20, ..PLAIN };
     setup.check(|case| {
         let path = socket_path(case);
@@ -59,8 +58,7 @@ fn a_unix_socket_serves_and_leaves_no_file() {
 }
 
 /// Two servers of one user never share a port silently.
-#[test]
-fn a_port_in_use_is_one_clear_error() {
+pub fn a_port_in_use_is_one_clear_error() {
     PLAIN.check(|case| {
         let mut first = case.start()?;
         let mut second = case.command();
@@ -72,8 +70,7 @@ fn a_port_in_use_is_one_clear_error() {
     });
 }
 
-#[test]
-fn bad_usage_is_exit_status_2() {
+pub fn bad_usage_is_exit_status_2() {
     for args in [
         &["--no-such-flag"][..],
         &["--driver", "select"],
@@ -84,7 +81,7 @@ fn bad_usage_is_exit_status_2() {
         &["--max-connections", "many"],
         &["surplus"],
     ] {
-        let mut command = Command::new(EXE);
+        let mut command = Command::new(exe());
         command.args(args);
         let finished = run_to_end(command).unwrap();
         assert_eq!(finished.code(), Some(2), "{args:?}: {finished:?}");
@@ -94,8 +91,7 @@ fn bad_usage_is_exit_status_2() {
 }
 
 /// Nothing falls back silently: the error names the driver, the reason and the alternative.
-#[test]
-fn io_uring_refused_by_the_kernel_is_one_clear_error() {
+pub fn io_uring_refused_by_the_kernel_is_one_clear_error() {
     if strace().is_none() {
         return;
     }
@@ -103,7 +99,7 @@ fn io_uring_refused_by_the_kernel_is_one_clear_error() {
     setup.check(|case| {
         for error in ["EPERM", "ENOSYS"] {
             let mut command = strace().context("strace")?;
-            command.args(["-e", &format!("inject=io_uring_setup:error={error}"), EXE]);
+            command.args(["-e", &format!("inject=io_uring_setup:error={error}"), exe()]);
             command.args(["--driver", case.driver.name()]);
             expect_one_error_line(&run_to_end(command)?, 1, &[case.driver.name(), "io_uring", "--driver epoll"])?;
         }
@@ -112,21 +108,19 @@ fn io_uring_refused_by_the_kernel_is_one_clear_error() {
 }
 
 /// `bench-matrix` takes its list from here.
-#[test]
-fn every_driver_is_listed_with_a_description() {
-    let mut command = Command::new(EXE);
+pub fn every_driver_is_listed_with_a_description() {
+    let mut command = Command::new(exe());
     command.args(["--list-backends", "--format", "json"]);
     let finished = run_to_end(command).unwrap();
     assert_eq!(finished.code(), Some(0), "{finished:?}");
-    for driver in DriverKind::ALL {
+    for driver in Driver::all() {
         assert!(finished.stdout.contains(&format!("\"{driver}\"")), "{driver}: {finished:?}");
         assert!(finished.stdout.contains(driver.descriptor().about), "{driver}: {finished:?}");
     }
 }
 
 /// Port 0 gives each server a free port.
-#[test]
-fn port_0_is_announced_as_the_chosen_port() {
+pub fn port_0_is_announced_as_the_chosen_port() {
     PLAIN.check(|case| {
         let (mut one, mut other) = (case.start()?, case.start()?);
         ensure!(one.address() != other.address(), "both at {}", one.address());

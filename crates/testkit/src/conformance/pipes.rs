@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
-use anyhow::{Context, ensure};
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use testkit::{
-    Client, DriverKind, FilePath, PipePath, ResourceCounts, Server, digest,
+use crate::{
+    Client, FilePath, PipePath, ResourceCounts, Server, digest,
     strace::{count_calls, record_calls, strace, with_faults},
 };
+use anyhow::{Context, ensure};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use crate::case::{Case, PAGE_BYTES, PIPE_BYTES, PLAIN, Setup, trace_path};
+use super::case::{Case, Driver, PAGE_BYTES, PIPE_BYTES, PLAIN, Setup, trace_path};
 
 const LEN: usize = 1 << 20;
 /// Length of a typical small file.
@@ -19,7 +19,7 @@ const KINDS: [&str; 4] = ["pipe", "headed", "chain", "pages"];
 const WITH_CONTENT: Setup = Setup { content_bytes: LEN, ..PLAIN };
 
 /// True if pipes and pages reach the socket without being copied through memory.
-fn splices(driver: DriverKind) -> bool {
+fn splices(driver: Driver) -> bool {
     driver.descriptor().sends_pipes == PipePath::Splice
 }
 
@@ -57,8 +57,7 @@ fn expect_fallbacks_of(client: &mut Client, case: &Case<'_>, kinds: &[(&str, usi
 }
 
 /// Head and body in one pipe are sent by one tee and one splice, and by no other call.
-#[test]
-fn a_small_cached_response_is_one_tee_and_one_splice() {
+pub fn a_small_cached_response_is_one_tee_and_one_splice() {
     const COUNT: usize = 5;
     const CALLS: &str =
         "tee,splice,vmsplice,sendfile,sendto,sendmsg,write,writev,pipe2,fcntl,close,ioctl,read,setsockopt";
@@ -81,8 +80,7 @@ fn a_small_cached_response_is_one_tee_and_one_splice() {
 }
 
 /// An empty scratch pipe is used again: once there is one, no other is made.
-#[test]
-fn scratch_pipes_are_used_again() {
+pub fn scratch_pipes_are_used_again() {
     if strace().is_none() {
         return;
     }
@@ -103,8 +101,7 @@ fn scratch_pipes_are_used_again() {
 }
 
 /// Without any scratch pipe everything is sent in another way, and counted.
-#[test]
-fn without_scratch_pipes_all_is_sent_and_counted() {
+pub fn without_scratch_pipes_all_is_sent_and_counted() {
     let setup = Setup { args: &["--pipes-max", "0"], ..WITH_CONTENT };
     setup.check_server(|server, case| {
         let chain = LEN.div_ceil(PIPE_BYTES) as u64;
@@ -114,8 +111,7 @@ fn without_scratch_pipes_all_is_sent_and_counted() {
 }
 
 /// Scratch pipes with less room than what is cached: the cached bytes are sent without a pipe, pages in small portions.
-#[test]
-fn scratch_pipes_that_are_too_small_are_not_used() {
+pub fn scratch_pipes_that_are_too_small_are_not_used() {
     let setup = Setup { args: &["--pipe-bytes", "16384"], ..WITH_CONTENT };
     setup.check_server(|server, case| {
         expect_fallbacks(server, case, &[("chain", LEN, 0), ("pages", LEN, 0), ("headed", 3 * PAGE_BYTES, 0)])?;
@@ -125,8 +121,7 @@ fn scratch_pipes_that_are_too_small_are_not_used() {
 }
 
 /// The capacity of a pipe is in pages: the head takes a page of its own, and the end of the body then finds no room.
-#[test]
-fn a_tee_cut_short_is_noticed() {
+pub fn a_tee_cut_short_is_noticed() {
     WITH_CONTENT.check_server(|server, case| {
         for _ in 0..3 {
             expect_fallbacks(server, case, &[("headed", PIPE_BYTES - 100, 1)])?;
@@ -151,8 +146,7 @@ fn stuck<'a>(server: &Server, kinds: impl IntoIterator<Item = (&'a str, usize)>)
 }
 
 /// A server that is out of descriptors loses no connection: it needs none for a file.
-#[test]
-fn out_of_descriptors_bodies_are_sent_without_a_pipe() {
+pub fn out_of_descriptors_bodies_are_sent_without_a_pipe() {
     let setup = Setup { threads: &[1], ..WITH_CONTENT };
     setup.check_server(|server, case| {
         let mut client = server.connect()?;
@@ -172,8 +166,7 @@ fn out_of_descriptors_bodies_are_sent_without_a_pipe() {
 }
 
 /// A refused call is replaced by another way of sending, and an interrupted one is repeated.
-#[test]
-fn failing_calls_cost_no_connection_and_no_byte() {
+pub fn failing_calls_cost_no_connection_and_no_byte() {
     if strace().is_none() {
         return;
     }
@@ -195,8 +188,7 @@ fn failing_calls_cost_no_connection_and_no_byte() {
 }
 
 /// A scratch pipe that has been read in part is never used for another connection: it is closed with its own.
-#[test]
-fn a_scratch_pipe_in_use_is_closed_with_its_connection() {
+pub fn a_scratch_pipe_in_use_is_closed_with_its_connection() {
     /// Descriptors of pipes that may be kept: a few for each loop.
     const SPARE: usize = 16;
     WITH_CONTENT.check_server(|server, case| {
@@ -222,8 +214,7 @@ fn a_scratch_pipe_in_use_is_closed_with_its_connection() {
 }
 
 /// Scratch pipes that slow readers hold have a limit. Past it, responses are sent without one and do not wait.
-#[test]
-fn slow_readers_hold_no_more_scratch_pipes_than_the_limit() {
+pub fn slow_readers_hold_no_more_scratch_pipes_than_the_limit() {
     const READERS: usize = 20;
     const PIPES: usize = 4;
     let setup = Setup { args: &["--pipes-max", "4"], ..WITH_CONTENT };
@@ -253,8 +244,7 @@ fn slow_readers_hold_no_more_scratch_pipes_than_the_limit() {
 }
 
 /// TCP holds a partial packet back for the bytes that follow: only the end of a chain is pushed.
-#[test]
-fn only_the_last_link_of_a_chain_is_pushed() {
+pub fn only_the_last_link_of_a_chain_is_pushed() {
     if strace().is_none() {
         return;
     }

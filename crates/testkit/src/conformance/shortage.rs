@@ -5,13 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, ensure};
-use testkit::{
-    Client, ConnectionModel, DriverKind, Server, Wait, digest, eventually,
+use crate::{
+    Client, ConnectionModel, Server, Wait, digest, eventually,
     strace::{strace, with_faults},
 };
+use anyhow::{Context, ensure};
 
-use crate::case::{Case, Counts, PLAIN, Setup, ask, probe};
+use super::case::{Case, Counts, Driver, PLAIN, Setup, ask, probe};
 
 const LIMIT: u32 = 64;
 
@@ -21,8 +21,7 @@ fn warm_up(server: &Server) -> anyhow::Result<()> {
 }
 
 /// A server that is out of descriptors uses no CPU time, and accepts again once there are some.
-#[test]
-fn a_shortage_of_descriptors_neither_spins_nor_lasts() {
+pub fn a_shortage_of_descriptors_neither_spins_nor_lasts() {
     let setup = Setup { args: &["--max-connections", "1000"], open_files: Some(LIMIT), parallel: 7, ..PLAIN };
     setup.check_server(|server, _| {
         let process = server.process();
@@ -43,8 +42,7 @@ fn a_shortage_of_descriptors_neither_spins_nor_lasts() {
 }
 
 /// The last free descriptor serves a connection. Later ones are refused, and accepted ones are served.
-#[test]
-fn open_connections_are_served_without_free_descriptors() {
+pub fn open_connections_are_served_without_free_descriptors() {
     let setup = Setup { args: &["--max-connections", "1000"], open_files: Some(LIMIT), ..PLAIN };
     setup.check_server(|server, _| {
         warm_up(server)?;
@@ -62,8 +60,7 @@ fn open_connections_are_served_without_free_descriptors() {
 }
 
 /// Most of the descriptors are for connections: three quarters of what is left once the process has its own.
-#[test]
-fn a_low_limit_of_open_files_is_for_connections() {
+pub fn a_low_limit_of_open_files_is_for_connections() {
     for (limit, connections) in [(256, 120), (512, 300), (1024, 600), (4096, 2400)] {
         let setup = Setup { open_files: Some(limit), threads: &[2], parallel: 2, ..PLAIN };
         setup.check_server(|server, case| {
@@ -90,8 +87,7 @@ fn a_low_limit_of_open_files_is_for_connections() {
 }
 
 /// Clients do not notice interrupted calls.
-#[test]
-fn interrupted_calls_are_invisible() {
+pub fn interrupted_calls_are_invisible() {
     if strace().is_none() {
         return;
     }
@@ -125,13 +121,12 @@ fn transfers(server: &Server, case: &Case<'_>) -> anyhow::Result<()> {
 }
 
 /// A connection for which no thread can be started is refused and counted, and the server goes on.
-#[test]
-fn a_connection_without_a_thread_is_refused_and_counted() {
+pub fn a_connection_without_a_thread_is_refused_and_counted() {
     const COUNT: usize = 5;
     if strace().is_none() {
         return;
     }
-    let drivers = |driver: DriverKind| driver.descriptor().connection == ConnectionModel::Thread;
+    let drivers = |driver: Driver| driver.descriptor().connection == ConnectionModel::Thread;
     let setup = Setup { drivers, threads: &[1], has_metrics: true, ..PLAIN };
     setup.check_server(|server, case| {
         let mut inside = server.connect()?;

@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, ensure};
-use testkit::{
+use crate::{
     Client, Server, installed_program,
     tls::{Certificates, SupportedProtocolVersion, TLS12, TLS13, TlsClient},
 };
+use anyhow::{Context, ensure};
 
-use crate::{
+use super::{
     case::{Case, PLAIN, Setup},
     pushes::lines,
 };
@@ -56,8 +56,7 @@ impl Setup {
     }
 }
 
-#[test]
-fn every_kind_of_body_is_complete_over_tls() {
+pub fn every_kind_of_body_is_complete_over_tls() {
     WITH_CONTENT.check_tls(|secured, case| {
         for version in [&TLS12, &TLS13] {
             let mut client = secured.connect(version)?;
@@ -79,8 +78,7 @@ fn every_kind_of_body_is_complete_over_tls() {
     });
 }
 
-#[test]
-fn a_slow_reader_gets_all_of_a_body_over_tls() {
+pub fn a_slow_reader_gets_all_of_a_body_over_tls() {
     WITH_CONTENT.check_tls(|secured, case| {
         for kind in ["shared", "file", "mapped"] {
             let mut client = secured.connect(&TLS13)?;
@@ -96,14 +94,12 @@ fn a_slow_reader_gets_all_of_a_body_over_tls() {
     });
 }
 
-#[test]
-fn pipelined_and_deferred_replies_keep_their_order_over_tls() {
+pub fn pipelined_and_deferred_replies_keep_their_order_over_tls() {
     PLAIN.check_tls(|secured, _| check_order(secured));
 }
 
 /// Connections of both kinds meet in one call of the protocol.
-#[test]
-fn connections_of_a_batch_may_be_plain_and_tls() {
+pub fn connections_of_a_batch_may_be_plain_and_tls() {
     let batches = Setup { args: &["--batch", "8"], ..PLAIN };
     batches.check_tls(|secured, _| {
         check_order(secured)?;
@@ -141,8 +137,7 @@ fn check_order(secured: &Secured<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[test]
-fn every_end_over_tls_is_preceded_by_close_notify() {
+pub fn every_end_over_tls_is_preceded_by_close_notify() {
     PLAIN.check_tls(|secured, _| {
         for version in [&TLS12, &TLS13] {
             for (request, reply) in [("close", "close\n"), ("linger", "linger\n"), ("ack", "ack\n"), (" ", "?  \n")] {
@@ -160,8 +155,7 @@ fn every_end_over_tls_is_preceded_by_close_notify() {
     });
 }
 
-#[test]
-fn a_drain_over_tls_completes_transfers_and_says_goodbye() {
+pub fn a_drain_over_tls_completes_transfers_and_says_goodbye() {
     WITH_CONTENT.check_tls(|secured, case| {
         let mut idle = secured.connect(&TLS13)?;
         idle.send(b"in\n")?;
@@ -178,8 +172,7 @@ fn a_drain_over_tls_completes_transfers_and_says_goodbye() {
     });
 }
 
-#[test]
-fn plain_bytes_on_a_tls_address_get_an_alert() {
+pub fn plain_bytes_on_a_tls_address_get_an_alert() {
     PLAIN.check_tls(|secured, _| {
         for request in ["GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello\n"] {
             let mut client = Client::connect(&secured.server.addresses()[1])?;
@@ -192,8 +185,7 @@ fn plain_bytes_on_a_tls_address_get_an_alert() {
 }
 
 /// Another implementation, which asks for new keys by a second handshake (RFC 5746).
-#[test]
-fn openssl_is_answered_and_its_renegotiation_refused() {
+pub fn openssl_is_answered_and_its_renegotiation_refused() {
     let Some(openssl) = installed_program("openssl").unwrap() else { return };
     PLAIN.check_tls(|secured, _| {
         let mut command = Command::new(&openssl);
@@ -217,8 +209,7 @@ fn openssl_is_answered_and_its_renegotiation_refused() {
 }
 
 /// Everything that is pushed goes through the layer, in order, and so does the end of a client that does not read.
-#[test]
-fn pushes_and_their_limit_hold_over_tls() {
+pub fn pushes_and_their_limit_hold_over_tls() {
     let setup = Setup { args: &["--stall-timeout", "10min"], ..PLAIN };
     setup.check_tls(|secured, _| {
         let (mut client, mut idle) = (secured.connect(&TLS13)?, secured.connect(&TLS13)?);

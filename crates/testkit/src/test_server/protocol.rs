@@ -38,9 +38,9 @@ use anyhow::Context;
 use bytes::Bytes;
 use proto::{BatchEntry, Flow, Now, Outbox, Peer, PeerAddress, Protocol, Step};
 use rustix::net::sockopt;
-use service::{Host, Statistics, Stop, Timeouts};
+use service::{DriverSet, Host, Statistics, Stop, Timeouts};
 
-use crate::{
+use super::{
     bodies::{Bodies, BodyKind},
     delayed::DelayedReplies,
     escape,
@@ -154,7 +154,7 @@ impl<'a> Request<'a> {
 }
 
 impl<const BATCH: usize, const STREAMS: bool> LineProtocol<BATCH, STREAMS> {
-    pub(crate) fn new(bodies: Bodies, host: &Host) -> anyhow::Result<Self> {
+    pub(crate) fn new(bodies: Bodies, host: &Host<impl DriverSet>) -> anyhow::Result<Self> {
         Ok(Self {
             bodies,
             timeouts: host.timeouts(),
