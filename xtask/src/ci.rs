@@ -8,14 +8,14 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use matrix::workspace::{cargo, run_shown};
+use matrix::workspace::{cargo, metadata, root, run_shown};
 
 use crate::{rebuilds, tidy, units};
 
 /// A step: what it is called, and what does it.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("fmt", fmt),
     ("clippy", clippy),
     ("tidy", fences),
@@ -23,6 +23,7 @@ const STEPS: [Step; 9] = [
     ("doc", doc),
     ("models", models),
     ("units", units::check),
+    ("own-driver", own_driver),
     ("bench-matrix", smoke),
     ("pages", pages),
 ];
@@ -65,6 +66,22 @@ fn doc() -> Result<()> {
 /// Every interleaving of what shares memory without a lock, or waits for others: loom's tests are named `model_…`.
 pub(crate) fn models() -> Result<()> {
     run_shown(cargo().args(["test", "--workspace", "--lib", "model_"]))
+}
+
+/// The driver of the example, as somebody else would build it, under a few laws; `verify conformance` has all of them, and the
+/// programs. Both workspaces share the dependencies that have been built.
+fn own_driver() -> Result<()> {
+    run_shown(own_driver_cargo("fmt")?.args(["--", "--check"]))?;
+    let laws = ["pipelining", "deferred", "bodies"];
+    run_shown(own_driver_cargo("test")?.args(["--no-default-features", "--test", "conformance", "--"]).args(laws))
+}
+
+/// Returns a command of cargo's in the workspace of `examples/own-driver`.
+pub(crate) fn own_driver_cargo(command: &str) -> Result<Command> {
+    let mut cargo = cargo();
+    cargo.arg(command).current_dir(root().join("examples/own-driver"));
+    cargo.env("CARGO_TARGET_DIR", metadata()?.target_directory);
+    Ok(cargo)
 }
 
 /// A few cells of each server, small enough for every change. Only that it works is checked; figures are not judged, so the

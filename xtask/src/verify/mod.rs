@@ -176,6 +176,8 @@ fn conformance() -> Result<Outcome> {
         command.args(["--package", package]);
     }
     run_shown(command.env("QUINTET_CONFORMANCE", "all"))?;
+    run_shown(ci::own_driver_cargo("clippy")?.args(["--all-targets", "--", "-D", "warnings"]))?;
+    run_shown(ci::own_driver_cargo("test")?.env("QUINTET_CONFORMANCE", "all"))?;
     Ok(Outcome::Passed)
 }
 
