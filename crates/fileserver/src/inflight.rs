@@ -43,7 +43,7 @@ impl<W: Send + 'static, P: Primitives> InflightLoads<W, P> {
                 return None;
             }
             waiting.insert(id.clone(), Vec::new());
-            Some(InflightLoad { inflight: Arc::clone(self), id: id.clone() })
+            Some(InflightLoad { inflight: Arc::clone(self), id: id.clone(), has_ended: false })
         })
     }
 
@@ -67,6 +67,7 @@ impl<W: Send + 'static, P: Primitives> InflightLoads<W, P> {
 pub struct InflightLoad<W: Send + 'static, P: Primitives = Real> {
     inflight: Arc<InflightLoads<W, P>>,
     id: FileId,
+    has_ended: bool,
 }
 
 impl<W: Send + 'static, P: Primitives> InflightLoad<W, P> {
@@ -75,7 +76,9 @@ impl<W: Send + 'static, P: Primitives> InflightLoad<W, P> {
     }
 
     /// Ends the load and returns its waiters.
-    pub fn complete(self) -> Vec<W> {
+    pub fn complete(mut self) -> Vec<W> {
+        // Ended once more when it is dropped, it would take the waiters of the next load of the same document.
+        self.has_ended = true;
         self.end()
     }
 
@@ -86,8 +89,10 @@ impl<W: Send + 'static, P: Primitives> InflightLoad<W, P> {
 
 impl<W: Send + 'static, P: Primitives> Drop for InflightLoad<W, P> {
     fn drop(&mut self) {
-        // Outside the lock: a dropped promise wakes a driver.
-        drop(self.end());
+        if !self.has_ended {
+            // Outside the lock: a dropped promise wakes a driver.
+            drop(self.end());
+        }
     }
 }
 

@@ -48,6 +48,13 @@ impl<P: Primitives> TestServer<P> {
         self.reply(client);
     }
 
+    /// Asks for what is in no cache, as a document that does not exist.
+    fn request_uncached(&self, client: usize) {
+        let Some(load) = self.inflight.join(&id(), || client) else { return };
+        load.complete().into_iter().for_each(|client| self.reply(client));
+        self.reply(client);
+    }
+
     fn assert_settled(&self, requests: usize) {
         assert_eq!(self.loads.load(Ordering::Relaxed), 1, "loads of one document");
         for replies in &self.replies[..requests] {
@@ -73,6 +80,24 @@ fn request_at_once<P: Primitives>() {
 #[test]
 fn model_concurrent_misses_load_once_and_all_get_replies() {
     explore(3, request_at_once::<Model>);
+}
+
+/// The next load of the same document may begin as soon as the one before has ended.
+#[test]
+fn model_a_load_that_has_ended_takes_no_waiters_of_the_next() {
+    explore(3, || {
+        let server = Arc::new(TestServer::<Model>::new());
+        let ask = |client| {
+            let server = Arc::clone(&server);
+            loom::thread::spawn(move || server.request_uncached(client))
+        };
+        let others = [ask(1), ask(2)];
+        server.request_uncached(0);
+        others.into_iter().for_each(|thread| thread.join().unwrap());
+        for replies in &server.replies {
+            assert_eq!(replies.load(Ordering::Relaxed), 1, "every client gets one reply");
+        }
+    });
 }
 
 #[test]
