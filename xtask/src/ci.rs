@@ -10,12 +10,12 @@ use anyhow::{Context, Result, bail};
 
 use matrix::workspace::{cargo, metadata, root, run_shown};
 
-use crate::{rebuilds, tidy, units};
+use crate::{rebuilds, tidy, units, verify};
 
 /// A step: what it is called, and what does it.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     ("fmt", fmt),
     ("clippy", clippy),
     ("tidy", fences),
@@ -24,6 +24,7 @@ const STEPS: [Step; 10] = [
     ("models", models),
     ("units", units::check),
     ("own-driver", own_driver),
+    ("trace", trace),
     ("bench-matrix", smoke),
     ("pages", pages),
 ];
@@ -74,6 +75,11 @@ fn own_driver() -> Result<()> {
     run_shown(own_driver_cargo("fmt")?.args(["--", "--check"]))?;
     let laws = ["pipelining", "deferred", "bodies"];
     run_shown(own_driver_cargo("test")?.args(["--no-default-features", "--test", "conformance", "--"]).args(laws))
+}
+
+/// The beginning of the trace of `verify trace`, on one driver of each kind.
+fn trace() -> Result<()> {
+    verify::trace::replay(&["--requests", "10000", "--drivers", "epoll,pool,smol,uring"])
 }
 
 /// Returns a command of cargo's in the workspace of `examples/own-driver`.

@@ -11,6 +11,7 @@ mod ktls;
 mod locks;
 mod memory;
 mod tools;
+pub(crate) mod trace;
 
 use std::{
     path::PathBuf,
@@ -52,6 +53,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 120, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     lock_seconds: u64,
 
+    /// Requests of each server's `trace`
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    trace_requests: u64,
+
     /// Root that the kernel of `ktls` has been installed or unpacked below
     #[arg(long, default_value = "/", value_name = "DIR")]
     kernel_root: PathBuf,
@@ -83,6 +88,8 @@ enum Step {
     Clients,
     /// Two clients that contend for a lock of 20 ms on kvcache: never held by both
     Locks,
+    /// One trace of requests on every driver of each server: the same replies
+    Trace,
 }
 
 /// Outcome of a step, if nothing broke.
@@ -148,6 +155,7 @@ impl Step {
             Self::Ktls => ktls::run(&args.kernel_root),
             Self::Clients => clients::run(&args.only),
             Self::Locks => locks::run(Duration::from_secs(args.lock_seconds)),
+            Self::Trace => trace::run(args.trace_requests),
         }
     }
 }
