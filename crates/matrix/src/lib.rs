@@ -208,7 +208,10 @@ fn resume(spec: &ResumeSpec) -> Result<ExitCode> {
         client: CpuList::parse(&setup.pinning.client_cpus)?,
     };
     let _lock = setup::lock(session.is_forced)?;
-    let subject_of = |planned: &Planned| subjects::named(&planned.setup.server);
+    let subject_of = |planned: &Planned| {
+        let known = subjects::named(&planned.setup.server)?;
+        Some(if spec.programs.is_empty() { known } else { known.with_programs(&spec.programs) })
+    };
     let Some(subjects) = manifest.matrices.iter().map(subject_of).collect::<Option<Vec<&Subject>>>() else {
         bail!("the run has a server that is not known here");
     };
@@ -217,6 +220,12 @@ fn resume(spec: &ResumeSpec) -> Result<ExitCode> {
         |planned: &Planned| planned.setup.cells.iter().any(|cell| cell.factors.contains_key(backends::THREADS));
     let growth = manifest.matrices.iter().any(is_scaled).then(|| placement.growth(setup.host.cores));
     let servers = ask(&subjects, &binaries, &placement, growth.as_deref())?;
+    for (planned, cells) in manifest.matrices.iter().zip(&servers) {
+        let is_unknown = |cell: &&Cell| cell.role == Role::Peer && cells.peer(cell).is_none();
+        if let Some(Cell { id, .. }) = planned.setup.cells.iter().find(is_unknown) {
+            bail!(usage(format!("the run has a row of a program: name it again with --program {id}=PATH")));
+        }
+    }
     refuse_busy(session, setup)?;
     let setups = || manifest.matrices.iter().map(|planned| &planned.setup);
     let bench = bench(&setups().collect::<Vec<_>>(), &binaries, &placement)?;

@@ -7,6 +7,7 @@
 mod directory;
 mod interrupts;
 mod prefix;
+mod programs;
 mod runs;
 mod selection;
 mod usage;

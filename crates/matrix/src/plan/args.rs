@@ -125,12 +125,9 @@ pub struct Args {
     /// Compare the finished run with an earlier one
     #[arg(long, value_name = "NAME|DIR")]
     pub(super) baseline: Option<String>,
-    /// Compare two builds of one server, or a stranger's program with it, side by side until it is known which costs less:
-    /// `base=PATH` and `change=PATH`; with --servers NAME
-    #[arg(long, value_name = "NAME=PATH", value_parser = program, conflicts_with_all = [
-        "preset", "filter", "vary", "list", "dry_run", "resume", "blocks", "slice", "warmup", "max_warmup", "turns", "server_exec", "syscalls", "hist",
-        "save_baseline", "baseline",
-    ])]
+    /// Measure a stranger's program as a row beside ours, under the same verification; with --servers NAME, whose work it does.
+    /// `base=PATH` and `change=PATH` are two builds of that server, compared side by side until it is known which costs less
+    #[arg(long, value_name = "NAME=PATH", value_parser = program)]
     pub(super) program: Vec<Program>,
     #[command(flatten)]
     pub(super) gate: GateArgs,
@@ -148,10 +145,47 @@ pub(super) struct Program {
 
 fn program(text: &str) -> Result<Program, String> {
     match text.split_once('=') {
-        Some((name @ ("base" | "change"), path)) if !path.is_empty() => {
+        Some((name, path)) if is_name(name) && !path.is_empty() => {
             Ok(Program { name: name.to_owned(), path: PathBuf::from(path) })
         }
-        _ => Err("expected base=PATH or change=PATH".to_owned()),
+        _ => Err("expected NAME=PATH, with a name of lower case letters, digits and hyphens".to_owned()),
+    }
+}
+
+/// It is the id of a row, which filters know.
+fn is_name(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !name.is_empty() && name.bytes().all(is_part)
+}
+
+impl Program {
+    /// True if it is one of two builds that are compared.
+    pub(super) fn is_build(&self) -> bool {
+        ["base", "change"].contains(&self.name.as_str())
+    }
+}
+
+impl Args {
+    /// Returns the flag, if one is given, that means nothing where two builds are compared.
+    pub(super) fn conflict_with_builds(&self) -> Option<&'static str> {
+        let given = [
+            ("--preset", self.preset.is_some()),
+            ("--filter", !self.filter.is_empty()),
+            ("--vary", !self.vary.is_empty()),
+            ("--list", self.list),
+            ("--dry-run", self.dry_run),
+            ("--blocks", self.blocks.is_some()),
+            ("--slice", self.slice.is_some()),
+            ("--warmup", self.warmup.is_some()),
+            ("--max-warmup", self.max_warmup.is_some()),
+            ("--turns", self.turns.is_some()),
+            ("--server-exec", self.server_exec.is_some()),
+            ("--syscalls", self.syscalls),
+            ("--hist", self.hist),
+            ("--save-baseline", self.save_baseline.is_some()),
+            ("--baseline", self.baseline.is_some()),
+        ];
+        given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
     }
 }
 

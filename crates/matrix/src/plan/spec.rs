@@ -9,7 +9,7 @@ use servers::PresetPart;
 use crate::{
     commands::{Command, GateArgs, baseline},
     plan::{
-        args::Args,
+        args::{Args, Program},
         cpus::CpuList,
         filter::{self, Expression, hint},
         pace::PaceRequest,
@@ -113,6 +113,8 @@ pub(crate) struct SubjectSpec {
 /// A run to continue. Its plan is in its directory.
 pub(crate) struct ResumeSpec {
     pub(crate) directory: PathBuf,
+    /// Programs of strangers, which are no part of the plan.
+    pub(crate) programs: Vec<(String, PathBuf)>,
     pub(crate) session: SessionSpec,
 }
 
@@ -142,9 +144,11 @@ impl Task {
             return Ok(Self::Process(command));
         }
         if let Some(directory) = args.resume.clone() {
-            return Ok(Self::Resume(ResumeSpec { directory, session: SessionSpec::from_args(&args)? }));
+            let programs = args.program.iter().map(|program| Ok((program.name.clone(), path_of(program)?)));
+            let programs = programs.collect::<Result<_>>()?;
+            return Ok(Self::Resume(ResumeSpec { directory, programs, session: SessionSpec::from_args(&args)? }));
         }
-        if !args.program.is_empty() {
+        if args.program.iter().any(Program::is_build) {
             return Ok(Self::Programs(Box::new(ProgramsSpec::from_args(&args, host::cores()?, &host::siblings(0))?)));
         }
         let listing = match (args.list, args.dry_run) {
@@ -180,17 +184,16 @@ pub(crate) struct ProgramsSpec {
 impl ProgramsSpec {
     fn from_args(args: &Args, cores: u32, siblings: &[usize]) -> Result<Self> {
         let [subject] = subjects(args)?[..] else { return Err(usage("--program: name one server with --servers")) };
+        if let Some(flag) = args.conflict_with_builds() {
+            return Err(usage(format!("--program base=PATH and {flag} exclude each other")));
+        }
         check_workloads(args, &[subject])?;
         let path = |name: &str| -> Result<PathBuf> {
             let mut named = args.program.iter().filter(|program| program.name == name);
-            let (Some(program), None) = (named.next(), named.next()) else {
+            let (Some(program), None, true) = (named.next(), named.next(), args.program.len() == 2) else {
                 return Err(usage("--program: one base=PATH and one change=PATH are compared"));
             };
-            if !program.path.is_file() {
-                return Err(usage(format!("--program {name}: {} is no file", program.path.display())));
-            }
-            // It is started in another directory than it is named in.
-            Ok(std::path::absolute(&program.path)?)
+            path_of(program)
         };
         let is_wanted = |name: &String| match args.workload.as_slice() {
             [] => subject.is_usual(name) && subject.is_quick(name),
@@ -215,7 +218,7 @@ impl ProgramsSpec {
 impl RunSpec {
     /// `cores` is the number of this machine's CPUs; `siblings` share a core with the first.
     fn from_args(args: Args, cores: u32, siblings: &[usize]) -> Result<Self> {
-        let subjects = subjects(&args)?;
+        let subjects = with_programs(subjects(&args)?, &args)?;
         let defaults = if args.quick { &QUICK } else { &FULL };
         let warmup_s = args.warmup.unwrap_or(defaults.warmup_s);
         warm_up::check(args.max_warmup, warmup_s)?;
@@ -277,7 +280,7 @@ impl SubjectSpec {
             (None, []) => subject.is_usual(name) && (!args.quick || subject.is_quick(name)),
             (None, given) => given.contains(name),
         };
-        let is_named = |peer: &&dyn Peer| args.against.iter().any(|name| name == peer.name());
+        let is_named = |peer: &&dyn Peer| peer.is_given() || args.against.iter().any(|name| name == peer.name());
         Ok(Self {
             subject,
             preset_part,
@@ -348,6 +351,35 @@ fn subjects(args: &Args) -> Result<Vec<&'static Subject>> {
     let is_named = |server: &str| args.servers.is_empty() || args.servers.iter().any(|name| name == server);
     let is_wanted = |subject: &&Subject| is_named(subject.server()) && is_in_preset(subject.server());
     Ok(SUBJECTS.iter().filter(is_wanted).collect())
+}
+
+/// Returns the path of a program, which is started in another directory than it is named in.
+fn path_of(Program { name, path }: &Program) -> Result<PathBuf> {
+    if !path.is_file() {
+        return Err(usage(format!("--program {name}: {} is no file", path.display())));
+    }
+    Ok(std::path::absolute(path)?)
+}
+
+/// Gives the one server that was asked for the programs of strangers that do its work.
+fn with_programs(subjects: Vec<&'static Subject>, args: &Args) -> Result<Vec<&'static Subject>> {
+    if args.program.is_empty() {
+        return Ok(subjects);
+    }
+    let [subject] = subjects[..] else { return Err(usage("--program: name one server with --servers")) };
+    if !subject.takes_programs() {
+        return Err(usage(format!("--program: the work of {} is not one of another program", subject.server())));
+    }
+    let mut programs = Vec::<(String, PathBuf)>::new();
+    for program in &args.program {
+        let is_taken = |name: &str| peers::names().contains(&name) || subjects::names().contains(&name);
+        let is_twice = programs.iter().any(|(name, _)| *name == program.name);
+        if is_twice || is_taken(&program.name) || ["null", "control"].contains(&program.name.as_str()) {
+            return Err(usage(format!("--program {}: there is a row of that name", program.name)));
+        }
+        programs.push((program.name.clone(), path_of(program)?));
+    }
+    Ok(vec![subject.with_programs(&programs)])
 }
 
 /// Returns the names of all workloads of a server.

@@ -34,6 +34,11 @@ pub(crate) trait Peer: Sync {
         false
     }
 
+    /// True if it was named on the command line: nothing is known of it but that it serves.
+    fn is_given(&self) -> bool {
+        false
+    }
+
     /// The option that makes it print its version.
     fn version_option(&self) -> &'static str;
 
@@ -103,7 +108,10 @@ pub(crate) fn names() -> Vec<&'static str> {
 
 /// The cell, or `None` when the program is not installed.
 pub(crate) fn cell(peer: &dyn Peer, binaries: &Path) -> Option<Cell> {
-    let version = first_line(&executable(peer, binaries).to_string_lossy(), &[peer.version_option()])?;
+    let version = match peer.is_given() {
+        true => None,
+        false => Some(first_line(&executable(peer, binaries).to_string_lossy(), &[peer.version_option()])?),
+    };
     let (command, config) = peer.shown();
     Some(Cell {
         id: peer.id().to_owned(),
@@ -113,7 +121,7 @@ pub(crate) fn cell(peer: &dyn Peer, binaries: &Path) -> Option<Cell> {
         factors: [].into(),
         connection: None,
         description: peer.description().to_owned(),
-        version: Some(version.trim_start_matches("nginx version: ").to_owned()),
+        version: version.map(|version| version.trim_start_matches("nginx version: ").to_owned()),
         command,
         config,
         only_under: None,
@@ -138,16 +146,59 @@ pub(crate) fn executable(peer: &dyn Peer, binaries: &Path) -> PathBuf {
     candidates.find(|candidate| candidate.is_file()).unwrap_or_else(|| peer.executable().into())
 }
 
-/// One of our servers with its default back end, beside another.
-struct OwnServer(&'static Server);
+/// Returns the arguments of one of our servers, and of a program that does its work.
+fn words_of(server: &Server, address: &str, site: &str) -> Vec<String> {
+    let mut words = ["--listen", address, "--threads", "1"].map(str::to_owned).to_vec();
+    words.extend(servers::expand(&server.arguments, &[("site", site)]));
+    words
+}
 
-impl OwnServer {
-    fn words(&self, address: &str, site: &str) -> Vec<String> {
-        let mut words = ["--listen", address, "--threads", "1"].map(str::to_owned).to_vec();
-        words.extend(servers::expand(&self.0.arguments, &[("site", site)]));
-        words
+/// Returns a program that does the work of a server, under the name of its row. It lives as long as the process.
+pub(crate) fn given(server: &'static Server, name: &str, path: &Path) -> &'static dyn Peer {
+    let path: &'static str = Box::leak(path.to_string_lossy().into_owned().into_boxed_str());
+    Box::leak(Box::new(Given { server, name: Box::leak(name.to_owned().into_boxed_str()), path }))
+}
+
+/// A stranger's program, which understands the arguments of one of our servers.
+struct Given {
+    server: &'static Server,
+    name: &'static str,
+    path: &'static str,
+}
+
+impl Peer for Given {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn executable(&self) -> &'static str {
+        self.path
+    }
+
+    fn is_given(&self) -> bool {
+        true
+    }
+
+    fn version_option(&self) -> &'static str {
+        "--version"
+    }
+
+    fn description(&self) -> &'static str {
+        "given by --program, one thread"
+    }
+
+    fn shown(&self) -> (String, Option<String>) {
+        (format!("{} {}", self.name, words_of(self.server, "ADDR", "SITE").join(" ")), None)
+    }
+
+    fn arguments(&self, context: &PeerContext<'_>) -> Result<Vec<OsString>> {
+        let words = words_of(self.server, &context.address.to_string(), &context.site.to_string_lossy());
+        Ok(words.into_iter().map(OsString::from).collect())
     }
 }
+
+/// One of our servers with its default back end, beside another.
+struct OwnServer(&'static Server);
 
 impl Peer for OwnServer {
     fn name(&self) -> &'static str {
@@ -167,11 +218,11 @@ impl Peer for OwnServer {
     }
 
     fn shown(&self) -> (String, Option<String>) {
-        (format!("{} {}", self.name(), self.words("ADDR", "SITE").join(" ")), None)
+        (format!("{} {}", self.name(), words_of(self.0, "ADDR", "SITE").join(" ")), None)
     }
 
     fn arguments(&self, context: &PeerContext<'_>) -> Result<Vec<OsString>> {
-        let words = self.words(&context.address.to_string(), &context.site.to_string_lossy());
+        let words = words_of(self.0, &context.address.to_string(), &context.site.to_string_lossy());
         Ok(words.into_iter().map(OsString::from).collect())
     }
 }

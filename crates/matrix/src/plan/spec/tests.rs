@@ -72,9 +72,26 @@ fn two_programs_are_a_base_and_a_change_of_one_server() {
     assert!(refused(&twice).contains("one base=PATH"));
     let missing = ["--servers", "kvcache", "--program", &base, "--program", "change=/no/such/program"];
     assert!(refused(&missing).contains("is no file"));
-    for words in [["--program", "other=x"], ["--program", "base="], ["--program", "x"]] {
+    let with_list = [&["--servers", "kvcache", "--list"], &both[..]].concat();
+    assert!(refused(&with_list).contains("--list exclude each other"));
+    for words in [["--program", "Other=x"], ["--program", "base="], ["--program", "x"]] {
         assert!(Args::try_parse_from(std::iter::once("bench-matrix").chain(words)).is_err(), "{words:?}");
     }
+}
+
+#[test]
+fn a_strangers_program_is_a_row_of_the_one_server_whose_work_it_does() {
+    let own = format!("mine={}", std::env::current_exe().unwrap().display());
+    let given = ["--program", own.as_str()];
+    assert_eq!(peers(&[&["--servers", "kvcache", "--against", "none"], &given[..]].concat()), ["mine"]);
+    assert!(peers(&[&["--servers", "kvcache"], &given[..]].concat()).contains(&"mine"));
+    assert!(refusal(&given).contains("name one server"));
+    assert!(refusal(&[&["--servers", "mq-server"], &given[..]].concat()).contains("not one of another program"));
+    let taken = own.replace("mine=", "redis=");
+    assert!(refusal(&["--servers", "kvcache", "--program", &taken]).contains("a row of that name"));
+    let twice = [&["--servers", "kvcache"], &given[..], &given].concat();
+    assert!(refusal(&twice).contains("a row of that name"));
+    assert!(refusal(&["--servers", "kvcache", "--program", "mine=/no/such"]).contains("is no file"));
 }
 
 #[test]

@@ -11,7 +11,11 @@ mod lookup;
 mod mq;
 mod select;
 
-use std::{collections::BTreeMap, path::Path, sync::LazyLock};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
 
 use anyhow::Result;
 use loadgen::result::RunResult;
@@ -192,6 +196,18 @@ impl Subject {
         Self { descriptor, load, peers: peers::of(descriptor) }
     }
 
+    /// Returns the same server with programs of strangers among its peers. It lives as long as the process.
+    pub(crate) fn with_programs(&self, programs: &[(String, PathBuf)]) -> &'static Self {
+        let given = |(name, path): &(String, PathBuf)| peers::given(self.descriptor, name, path);
+        let peers = self.peers.iter().copied().chain(programs.iter().map(given)).collect();
+        Box::leak(Box::new(Self { descriptor: self.descriptor, load: self.load, peers }))
+    }
+
+    /// True if a program that is given an address and a directory can do its work.
+    pub(crate) fn takes_programs(&self) -> bool {
+        matches!(self.descriptor.load, LoadKind::Http | LoadKind::Kv)
+    }
+
     /// Returns the descriptor of a workload or of a variant of it.
     fn spec(&self, workload: &str) -> Option<&'static Spec> {
         self.descriptor.workload(plain(workload))
@@ -272,14 +288,23 @@ impl Subject {
     /// True if a cell that is not ours is asked under the workload.
     pub(crate) fn asks(&self, cell: &Cell, workload: &Workload) -> bool {
         let peers = self.spec(&workload.name).and_then(|spec| spec.peers.as_ref());
-        let is_meant = cell.role != Role::Peer || peers.is_none_or(|peers| peers.contains(&cell.id));
+        let is_meant = match self.is_given(cell) {
+            // It knows no flags of ours for certificates.
+            true => self.spec(&workload.name).is_some_and(|spec| !(spec.tls || spec.http2)),
+            false => cell.role != Role::Peer || peers.is_none_or(|peers| peers.contains(&cell.id)),
+        };
         is_meant && self.answers(cell.role, &cell.server, workload)
+    }
+
+    /// True for the row of a stranger's program.
+    fn is_given(&self, cell: &Cell) -> bool {
+        cell.role == Role::Peer && self.peers.iter().any(|peer| peer.is_given() && peer.id() == cell.id)
     }
 
     /// Returns why a cell that could answer the workload cannot run it here, or is left out of a quick run.
     fn why_not(&self, cell: &Cell, workload: &Workload, is_quick: bool) -> Option<String> {
         let has_peers = self.spec(&workload.name).is_none_or(|spec| spec.peers_in_quick);
-        if is_quick && cell.role == Role::Peer && !has_peers {
+        if is_quick && cell.role == Role::Peer && !has_peers && !self.is_given(cell) {
             return Some("left out of a quick run".to_owned());
         }
         self.load.why_not(cell, workload)
