@@ -1,6 +1,8 @@
 //! A driver on poll(2): a loop for each thread, and a task for each connection. What a task does is in `drivers::tasks`, which wants
 //! three things of a runtime: a descriptor that is watched, a sleep, and tasks.
 
+#![forbid(unsafe_code)]
+
 use std::{
     cell::{Cell, RefCell},
     io,
