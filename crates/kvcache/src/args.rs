@@ -11,7 +11,7 @@ use sys::listen::Address;
 use crate::{
     codec::{Codec, Compression},
     connection::FrontEnd,
-    state::{Space, SpaceOptions},
+    state::{NodeAddress, SlotMap, SlotMapError, Space, SpaceOptions},
     store_kind::{Sharing, StoreKind},
 };
 
@@ -108,6 +108,15 @@ pub struct KvArgs {
     /// Answer CLUSTER commands as a cluster of one node, for clients that require a cluster
     #[arg(long, value_name = "YES|NO", default_value = "no")]
     pub cluster: YesNo,
+
+    /// File with a line HOST:PORT SLOTS for each of several servers, the same for all: a command on keys of another one is
+    /// answered with MOVED, and any cluster client finds all of them. Without slots, they are divided evenly
+    #[arg(long, value_name = "FILE")]
+    pub cluster_map: Option<PathBuf>,
+
+    /// Line of --cluster-map that is this server's [default: that of the first address that it listens on]
+    #[arg(long, value_name = "HOST:PORT", requires = "cluster_map")]
+    pub cluster_announce: Option<NodeAddress>,
 }
 
 /// Truth value as Redis's configuration has it.
@@ -130,6 +139,19 @@ impl KvArgs {
             None => (sys::memory::total() / 4).max(CLIENT_MEMORY_MIN),
         };
         usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Reads the map of the cluster for a server that listens on these addresses, if it is a node of one.
+    ///
+    /// # Errors
+    /// See [`SlotMap::read`].
+    pub fn slot_map(&self, addresses: &[Address]) -> Result<Option<SlotMap>, SlotMapError> {
+        let Some(file) = &self.cluster_map else { return Ok(None) };
+        let own: Vec<_> = match &self.cluster_announce {
+            Some(announced) => vec![announced.clone()],
+            None => addresses.iter().filter_map(node_address).collect(),
+        };
+        SlotMap::read(file, &own).map(Some)
     }
 
     /// Returns the addresses that follow those of `--listen`, and their protocols.
@@ -162,6 +184,13 @@ impl KvArgs {
             // memcached's clients may ask how long an entry has been idle.
             is_use_tracked: !self.memcached_listen.is_empty(),
         }
+    }
+}
+
+fn node_address(address: &Address) -> Option<NodeAddress> {
+    match address {
+        Address::Tcp(address) => Some(NodeAddress { host: address.ip().to_string(), port: address.port() }),
+        Address::Unix(_) => None,
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Conn<S: Store> {
     pub(crate) dialect: Dialect,
     /// True in the common case: nothing stands between a request on one key and the store. See [`Conn::refresh`].
     pub(crate) is_plain: bool,
+    /// True if it would be plain, were there not the keys of a cluster's other nodes.
+    pub(crate) is_plain_if_own: bool,
     /// Time of the first byte of a request that is not whole yet.
     started: Option<Instant>,
     /// Bytes of input that are held for later.
@@ -74,6 +76,7 @@ impl<S: Store + 'static> Conn<S> {
         Self {
             dialect,
             is_plain: false,
+            is_plain_if_own: false,
             started: None,
             input_bytes: 0,
             events: None,
@@ -93,6 +96,7 @@ impl<S: Store + 'static> Conn<S> {
         Self {
             dialect: Dialect::Resp(RequestParser::default()),
             is_plain: false,
+            is_plain_if_own: false,
             started: None,
             input_bytes: 0,
             events: None,
@@ -100,7 +104,7 @@ impl<S: Store + 'static> Conn<S> {
         }
     }
 
-    /// Updates [`Conn::is_plain`]. Must be called after everything that may change it.
+    /// Updates [`Conn::is_plain`] and [`Conn::is_plain_if_own`]. Must be called after everything that may change it.
     pub(crate) fn refresh(&mut self, state: &ServerState<S>) {
         let is_free = match &self.dialect {
             Dialect::Resp(_) => !self.client.is_in_transaction(),
@@ -108,8 +112,11 @@ impl<S: Store + 'static> Conn<S> {
             Dialect::Memcached(_) => true,
             Dialect::Undecided(_) => false,
         };
-        self.is_plain =
+        let is_plain =
             is_free && self.events.is_none() && self.client.database == 0 && self.client.is_plain(&state.clients);
+        // The other protocols know of no cluster.
+        let is_mapped = state.info.slot_map.is_some() && matches!(self.dialect, Dialect::Resp(_));
+        (self.is_plain, self.is_plain_if_own) = (is_plain && !is_mapped, is_plain && is_mapped);
     }
 
     /// True if another thread may run the connection's commands.

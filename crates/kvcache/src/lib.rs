@@ -47,6 +47,6 @@ pub use self::{
     metrics::Metrics,
     program::main,
     server::{Clock, KvOptions, KvServer, ScriptOptions, exact_time},
-    state::{ServerInfo, SnapshotError, Space, SpaceOptions, StopServer},
+    state::{NodeAddress, ServerInfo, SlotMap, SlotMapError, SnapshotError, Space, SpaceOptions, StopServer},
     store_kind::{Sharing, StoreKind, WithStore, store_dimension},
 };

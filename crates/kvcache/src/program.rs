@@ -10,8 +10,8 @@ use sys::{confinement::Confinement, listen::Address};
 use wire::resp::RequestLimits;
 
 use crate::{
-    Events, FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ScriptOptions, ServerInfo, Sharing, Space, StopServer,
-    WithStore, YesNo, compression_dimension, eviction_dimension, exact_time, store_dimension,
+    Events, FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ScriptOptions, ServerInfo, Sharing, SlotMap, Space,
+    StopServer, WithStore, YesNo, compression_dimension, eviction_dimension, exact_time, store_dimension,
 };
 
 const EXAMPLES: &str = "Examples:
@@ -46,6 +46,27 @@ struct Options {
     service: ServiceArgs,
 }
 
+impl Options {
+    /// Reads the map of the cluster as a server with these flags would.
+    fn slot_map(&self) -> anyhow::Result<Option<SlotMap>> {
+        let mut addresses = self.service.listen.clone();
+        if addresses.is_empty() {
+            // One that is none is an error of the start.
+            addresses.extend(self.default_addresses().iter().filter_map(|address| address.parse().ok()));
+        }
+        addresses.extend_from_slice(&self.kv.tls.tls_listen);
+        read_slot_map(&self.kv, &addresses)
+    }
+}
+
+/// Reads the map of the cluster, if there is one.
+fn read_slot_map(kv: &KvArgs, addresses: &[Address]) -> anyhow::Result<Option<SlotMap>> {
+    kv.slot_map(addresses).with_context(|| match &kv.cluster_map {
+        Some(file) => format!("--cluster-map {}", file.display()),
+        None => String::new(),
+    })
+}
+
 impl Cli for Options {
     const NAME: &'static str = "kvcache";
     const LISTEN: &'static str = "127.0.0.1:6379";
@@ -68,11 +89,15 @@ impl Cli for Options {
         if let Some(LineTarget::File(events)) = &self.kv.events {
             kept.write_replaceable(events);
         }
+        if let Some(map) = &self.kv.cluster_map {
+            kept.read_replaceable(map);
+        }
     }
 
     fn check_start(&self) -> anyhow::Result<()> {
         let snapshot = self.kv.snapshot.as_deref().map_or(Ok(()), service::check_file_path);
         snapshot.context("--snapshot")?;
+        self.slot_map()?;
         self.kv.events.as_ref().map_or(Ok(()), LineTarget::check).context("--events")
     }
 
@@ -130,9 +155,10 @@ struct Serve<'a, D> {
 }
 
 impl<D: DriverSet> Serve<'_, D> {
-    fn info(&self) -> ServerInfo {
+    fn info(&self) -> anyhow::Result<ServerInfo> {
         let stop = self.host.stop();
-        ServerInfo {
+        let slot_map = read_slot_map(self.kv, self.host.addresses())?;
+        Ok(ServerInfo {
             driver: self.host.driver().to_string(),
             store: service::choice_name(&self.kv.store),
             threads: self.host.threads(),
@@ -140,11 +166,12 @@ impl<D: DriverSet> Serve<'_, D> {
             request_bytes_max: self.host.request_bytes_max(),
             output_bytes_max: usize::try_from(self.service.max_output_buffer.as_u64()).unwrap_or(usize::MAX),
             backlog: self.service.backlog,
-            is_cluster: self.kv.cluster == YesNo::Yes,
+            is_cluster: self.kv.cluster == YesNo::Yes || slot_map.is_some(),
+            slot_map,
             stop: Some(StopServer(Arc::new(move || stop.drain("SHUTDOWN")))),
             connections: self.host.statistics(),
             ..ServerInfo::default()
-        }
+        })
     }
 }
 
@@ -152,7 +179,7 @@ impl<D: DriverSet> WithStore for Serve<'_, D> {
     type Output = anyhow::Result<()>;
 
     fn with<S: Store + 'static>(self, sharing: Sharing) -> anyhow::Result<()> {
-        let info = self.info();
+        let info = self.info()?;
         let Self { kv, mut host, .. } = self;
         let timeouts = host.timeouts();
         let options = KvOptions {

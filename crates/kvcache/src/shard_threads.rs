@@ -193,6 +193,9 @@ fn route<S: Store + 'static>(state: &ServerState<S>, conn: &mut Conn<S>, input: 
         let rest = &input[end..];
         let fast = if end > 0 || !conn.is_mid_request() { fast_path(rest) } else { None };
         let Some((key, len)) = fast.or_else(|| any_command(state, conn, rest)) else { break };
+        if state.info.slot_map.as_ref().is_some_and(|map| !map.has_key(key)) {
+            break; // It is refused where it came in.
+        }
         let hash = state.space.hash(&stored_key(conn.client.database, key));
         end += len;
         commands.push(RoutedCommand { end, thread: state.space.shard_of(hash), hash });

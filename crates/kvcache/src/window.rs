@@ -105,10 +105,13 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         while step.flow == Flow::Open && step.consumed < input.len() && !batch[at].out.is_full() {
             let rest = &input[step.consumed..];
             let is_plain = batch[at].conn.is_plain && !self.is_slow;
-            if is_plain
-                && (step.consumed > 0 || !batch[at].conn.is_mid_request())
-                && let Some(FastPath { key, operation, len }) = self.fast_path(batch[at].conn, rest)
-            {
+            let can_begin = step.consumed > 0 || !batch[at].conn.is_mid_request();
+            let fast = match is_plain {
+                true if can_begin => self.fast_path(batch[at].conn, rest),
+                false if can_begin => self.own_fast_path(batch[at].conn, rest),
+                true | false => None,
+            };
+            if let Some(FastPath { key, operation, len }) = fast {
                 last = Some(match operation {
                     Operation::Get => GET,
                     Operation::Set(_) => SET,
@@ -169,6 +172,13 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         };
         let is_stored_raw = !matches!(request.operation, Operation::Set(value) if value.len() >= self.encode_min);
         (is_stored_raw && request.key.first() != Some(&DATABASE_PREFIX)).then_some(request)
+    }
+
+    /// Parses the request of a cluster's client that `input` begins with, if it needs nothing but a store that has the key.
+    #[inline(never)]
+    fn own_fast_path(&self, conn: &Conn<S>, input: &'i [u8]) -> Option<FastPath<'i>> {
+        let map = self.state.info.slot_map.as_ref().filter(|_| conn.is_plain_if_own && !self.is_slow)?;
+        self.fast_path(conn, input).filter(|request| map.has_key(request.key))
     }
 
     #[inline(always)]

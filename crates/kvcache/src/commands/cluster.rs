@@ -1,15 +1,16 @@
-//! CLUSTER: with `--cluster yes` this node serves all slots, for clients that know clusters only.
+//! CLUSTER: with `--cluster yes` this node serves all slots, for clients that know clusters only; with `--cluster-map` it
+//! serves those that the map gives to it, and tells clients which node has the others.
+
+use std::ops::RangeInclusive;
 
 use store::{EntryView, Store};
 use sys::listen::Address;
 
 use super::call::Call;
 use crate::{
-    reply::{Outcome, Refusal},
-    state::split_stored_key,
+    reply::{Outcome, Refusal, Reply},
+    state::{ClusterNode, SLOTS, SlotMap, slot, split_stored_key},
 };
-
-const SLOTS: u16 = 16384;
 
 impl<S: Store> Call<'_, '_, S> {
     /// Refuses the command unless `--cluster yes` was given.
@@ -27,9 +28,47 @@ impl<S: Store> Call<'_, '_, S> {
             Some(Address::Unix(_)) | None => (String::new(), self.state.info.port()),
         }
     }
+
+    /// Returns the nodes of the cluster; without a map it is this one alone, under the address that the client has
+    /// connected to.
+    fn nodes(&self) -> Vec<Node> {
+        let Some(map) = &self.state.info.slot_map else {
+            let (host, port) = self.endpoint();
+            let slots = vec![0..=SLOTS - 1];
+            return vec![Node { id: self.state.info.run_id.clone(), host, port, slots, is_own: true }];
+        };
+        let node = |node: &ClusterNode| Node {
+            id: node.id.clone(),
+            host: node.address.host.clone(),
+            port: node.address.port,
+            slots: node.slots.clone(),
+            is_own: node == map.own(),
+        };
+        map.nodes().iter().map(node).collect()
+    }
 }
 
-/// READONLY, READWRITE and ASKING, which change nothing for a single node.
+/// One node of the cluster, as clients are told of it.
+struct Node {
+    id: String,
+    host: String,
+    port: u16,
+    slots: Vec<RangeInclusive<u16>>,
+    is_own: bool,
+}
+
+/// Refuses keys that lie in several slots, or in one that another node has.
+pub(super) fn check_keys<'k>(map: &SlotMap, keys: impl Iterator<Item = &'k [u8]>) -> Outcome {
+    let mut slots = keys.map(slot);
+    let Some(first) = slots.next() else { return Ok(()) };
+    if slots.any(|slot| slot != first) {
+        return Err(Refusal::new("CROSSSLOT Keys in request don't hash to the same slot"));
+    }
+    let node = map.node_of(first);
+    if node == map.own() { Ok(()) } else { Err(Refusal::new(format!("MOVED {first} {}", node.address))) }
+}
+
+/// READONLY, READWRITE and ASKING, which change nothing where there are no replicas and no slot migrates.
 pub(super) fn accept<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.check_cluster()?;
     call.reply.ok();
@@ -39,11 +78,12 @@ pub(super) fn accept<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 pub(super) fn info<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.check_cluster()?;
     let mut text = format!("cluster_state:ok\r\ncluster_slots_assigned:{SLOTS}\r\ncluster_slots_ok:{SLOTS}\r\n");
+    let nodes = call.nodes().len();
     for line in [
         "cluster_slots_pfail:0",
         "cluster_slots_fail:0",
-        "cluster_known_nodes:1",
-        "cluster_size:1",
+        &*format!("cluster_known_nodes:{nodes}"),
+        &*format!("cluster_size:{nodes}"),
         "cluster_current_epoch:0",
         "cluster_my_epoch:0",
         "cluster_stats_messages_sent:0",
@@ -59,55 +99,75 @@ pub(super) fn info<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn myid<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.check_cluster()?;
-    call.reply.bulk(call.state.info.run_id.as_bytes());
+    let own = call.state.info.slot_map.as_ref().map_or(&call.state.info.run_id, |map| &map.own().id);
+    call.reply.bulk(own.as_bytes());
     Ok(())
 }
 
 pub(super) fn nodes<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.check_cluster()?;
-    let (id, (host, port)) = (&call.state.info.run_id, call.endpoint());
-    // The second port is that of the cluster bus.
-    let bus = u32::from(port) + 10_000;
-    let line = format!("{id} {host}:{port}@{bus} myself,master - 0 0 0 connected 0-{}\n", SLOTS - 1);
-    call.reply.verbatim(&line);
+    let mut text = String::new();
+    for Node { id, host, port, slots, is_own } in call.nodes() {
+        // The second port is that of the cluster bus.
+        let (bus, flags) = (u32::from(port) + 10_000, if is_own { "myself,master" } else { "master" });
+        text += &format!("{id} {host}:{port}@{bus} {flags} - 0 0 0 connected");
+        for range in slots {
+            text += &match (*range.start(), *range.end()) {
+                (first, last) if first == last => format!(" {first}"),
+                (first, last) => format!(" {first}-{last}"),
+            };
+        }
+        text.push('\n');
+    }
+    call.reply.verbatim(&text);
     Ok(())
 }
 
-/// Lists the slots under the address that the client has connected to.
+/// Lists the ranges of slots, each with its node.
 pub(super) fn slots<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.check_cluster()?;
-    let (host, port) = call.endpoint();
+    let nodes = call.nodes();
+    let mut ranges: Vec<_> = nodes.iter().flat_map(|node| node.slots.iter().map(move |range| (range, node))).collect();
+    ranges.sort_unstable_by_key(|(range, _)| *range.start());
     let reply = &mut call.reply;
-    reply.array(1);
-    reply.array(3);
-    reply.integer(0);
-    reply.integer(i64::from(SLOTS) - 1);
-    reply.array(4);
-    reply.bulk(host.as_bytes());
-    reply.integer(i64::from(port));
-    reply.bulk(call.state.info.run_id.as_bytes());
-    reply.array(0);
+    reply.array(ranges.len());
+    for (range, Node { id, host, port, .. }) in ranges {
+        reply.array(3);
+        reply.integer(i64::from(*range.start()));
+        reply.integer(i64::from(*range.end()));
+        reply.array(4);
+        reply.bulk(host.as_bytes());
+        reply.integer(i64::from(*port));
+        reply.bulk(id.as_bytes());
+        reply.array(0);
+    }
     Ok(())
 }
 
 pub(super) fn shards<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.check_cluster()?;
-    let ((host, port), id) = (call.endpoint(), &call.state.info.run_id);
-    let reply = &mut call.reply;
-    reply.array(1);
+    let nodes = call.nodes();
+    call.reply.array(nodes.len());
+    nodes.iter().for_each(|node| shard(node, &mut call.reply));
+    Ok(())
+}
+
+/// Writes a shard, which is one node.
+fn shard(Node { id, host, port, slots, .. }: &Node, reply: &mut Reply<'_>) {
     reply.map(2);
     reply.bulk(b"slots");
-    reply.array(2);
-    reply.integer(0);
-    reply.integer(i64::from(SLOTS) - 1);
+    reply.array(2 * slots.len());
+    for end in slots.iter().flat_map(|range| [range.start(), range.end()]) {
+        reply.integer(i64::from(*end));
+    }
     reply.bulk(b"nodes");
     reply.array(1);
     reply.map(7);
     reply.bulk(b"id");
     reply.bulk(id.as_bytes());
     reply.bulk(b"port");
-    reply.integer(i64::from(port));
-    for (name, value) in [("ip", &*host), ("endpoint", &*host), ("role", "master")] {
+    reply.integer(i64::from(*port));
+    for (name, value) in [("ip", &**host), ("endpoint", &**host), ("role", "master")] {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }
@@ -115,7 +175,6 @@ pub(super) fn shards<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     reply.integer(0);
     reply.bulk(b"health");
     reply.bulk(b"online");
-    Ok(())
 }
 
 pub(super) fn links<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
@@ -175,39 +234,5 @@ impl<S: Store> Call<'_, '_, S> {
                 }
             }
         });
-    }
-}
-
-/// Returns the slot of a key: that of the text between its first braces, if there is any, or of the whole key
-/// (redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec).
-fn slot(key: &[u8]) -> u16 {
-    let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
-        let rest = &key[open + 1..];
-        let len = rest.iter().position(|&byte| byte == b'}')?;
-        (len > 0).then(|| &rest[..len])
-    });
-    crc16(tag.unwrap_or(key)) % SLOTS
-}
-
-/// Computes CRC-16/XMODEM.
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc: u16, &byte| {
-        let shift = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
-        (0..8).fold(crc ^ u16::from(byte) << 8, shift)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slots_are_the_same_as_in_redis() {
-        assert_eq!(crc16(b"123456789"), 0x31c3, "the checksum's own test vector");
-        // As Redis 7.0.15 says.
-        for (key, wanted) in [("foo{bar}", 5061), ("bar", 5061), ("a", 15495)] {
-            assert_eq!(slot(key.as_bytes()), wanted, "{key}");
-        }
-        assert_ne!(slot(b"foo{}{bar}"), slot(b"bar"), "an empty tag is none");
     }
 }

@@ -146,6 +146,11 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if !self.client.is_authenticated && !command.flags.has(Flags::NO_AUTH) {
             return Err(Refusal::new("NOAUTH Authentication required."));
         }
+        if let Some(map) = &self.state.info.slot_map
+            && !self.client.is_detached
+        {
+            cluster::check_keys(map, command.keys_among(self.args))?;
+        }
         if self.is_kept_out() {
             return Err(Refusal::BUSY);
         }
@@ -219,6 +224,20 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         Ok(())
     }
 
+    /// Refuses a transaction whose keys lie in several slots of a cluster.
+    fn check_slots_of_queue(&mut self) -> Outcome {
+        let Some(map) = self.state.info.slot_map.as_ref().filter(|_| !self.client.is_detached) else { return Ok(()) };
+        let transaction = self.client.transaction(&self.state.space);
+        if transaction.is_aborted() {
+            return Ok(()); // EXEC says so.
+        }
+        let queue = transaction.queue_so_far();
+        let args: Vec<Vec<&[u8]>> =
+            queue.iter().map(|command| command.args.iter().map(|arg| &**arg).collect()).collect();
+        let keys = queue.iter().zip(&args).flat_map(|(command, args)| TABLE[command.number].keys_among(args));
+        cluster::check_keys(map, keys)
+    }
+
     fn queue(&mut self, number: usize) {
         if let Err(refusal) = self.check_memory(number, self.args) {
             self.client.abort_transaction();
@@ -256,6 +275,10 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 fn exec<S: Store + 'static>(call: &mut Call<'_, '_, S>) -> Outcome {
     if !call.client.is_in_transaction() {
         return Err(Refusal::new("ERR EXEC without MULTI"));
+    }
+    if let Err(refusal) = call.check_slots_of_queue() {
+        call.end_transaction();
+        return Err(refusal);
     }
     if !call.client.is_detached && call.client.has_queued(scripting::runs_script) {
         if call.client.has_queued(pubsub::changes_subscriptions) {

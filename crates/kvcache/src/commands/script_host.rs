@@ -93,6 +93,10 @@ impl<S: Store + 'static> ScriptHost<'_, '_, S> {
             "ERR This Redis command is not allowed from script"
         } else if self.is_read_only && command.flags.has(Flags::WRITE) {
             "ERR Write commands are not allowed from read-only scripts."
+        } else if let Some(map) = &self.state.info.slot_map
+            && !command.keys_among(args).all(|key| map.has_key(key))
+        {
+            "ERR Script attempted to access a non local key in a cluster node"
         } else {
             return Ok((number, command));
         };

@@ -14,6 +14,7 @@ mod pause;
 mod scripts;
 mod server_info;
 mod settings;
+mod slot_map;
 mod slow_log;
 mod snapshot;
 mod space;
@@ -44,6 +45,7 @@ pub(crate) use self::{
     pause::{Pause, PauseMode},
     scripts::{ClientChange, HandedOver, LocalScript, ScriptError, ScriptJob, Scripts},
     settings::Settings,
+    slot_map::{ClusterNode, SLOTS, slot},
     slow_log::{SlowCommand, SlowLog, redacted_args},
     snapshot::{SaveStart, SnapshotStore},
     space::{DATABASE_PREFIX, DATABASES, Item, Keyspace, split_stored_key, stored_key},
@@ -53,6 +55,7 @@ pub(crate) use self::{
 };
 pub use self::{
     server_info::{ServerInfo, StopServer},
+    slot_map::{NodeAddress, SlotMap, SlotMapError},
     snapshot::SnapshotError,
     space::{Space, SpaceOptions},
 };

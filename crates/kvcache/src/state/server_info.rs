@@ -8,6 +8,8 @@ use std::{
 
 use sys::listen::Address;
 
+use super::slot_map::SlotMap;
+
 /// Function that stops the server from inside, as SIGTERM does from outside.
 #[derive(Clone)]
 pub struct StopServer(pub Arc<dyn Fn() + Send + Sync>);
@@ -25,8 +27,10 @@ pub struct ServerInfo {
     /// Limit of the output that is held for one peer, in bytes.
     pub output_bytes_max: usize,
     pub backlog: i32,
-    /// Set by `--cluster yes`.
+    /// Set by `--cluster yes`, and with a map of slots.
     pub is_cluster: bool,
+    /// Map of the cluster that this server is a node of; without one it has all slots.
+    pub slot_map: Option<SlotMap>,
     /// Function behind SHUTDOWN, if the server can be stopped from inside.
     pub stop: Option<StopServer>,
     /// Figures that the threads of the driver count.
@@ -50,6 +54,7 @@ impl Default for ServerInfo {
             output_bytes_max: 64 << 20,
             backlog: 0,
             is_cluster: false,
+            slot_map: None,
             stop: None,
             connections: service::Statistics::default(),
             run_id: (0..40).map(|_| fastrand::digit(16)).collect(),

@@ -1,6 +1,7 @@
 //! Processes: ours, and those of others.
 
 mod clients;
+mod cluster;
 mod events;
 mod memcached;
 mod memcached_binary;

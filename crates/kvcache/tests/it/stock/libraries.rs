@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use tempfile::TempDir;
 use testkit::installed_program;
 
 use crate::common::{EXE, port, python, run, start};
@@ -63,20 +64,28 @@ fn is_recent(node: &Path) -> anyhow::Result<bool> {
     Ok(major >= NODE_MIN)
 }
 
-#[test]
-fn node_libraries_lock_limit_and_cache() -> anyhow::Result<()> {
-    let Some(node) = installed_program("node")? else { return Ok(()) };
+/// Returns a command that runs a program of `node/` with the packages, and the directory that it is run in. `None` means that the
+/// test is to be skipped.
+pub(crate) fn node_program(name: &str) -> anyhow::Result<Option<(Command, TempDir)>> {
+    let Some(node) = installed_program("node")? else { return Ok(None) };
     if !is_recent(&node)? {
-        return Ok(());
+        return Ok(None);
     }
-    let Some(modules) = node_modules()? else { return Ok(()) };
-    let (server, cluster) = (start(&["--threads", "2"])?, start(&["--cluster", "yes"])?);
+    let Some(modules) = node_modules()? else { return Ok(None) };
     // A module of Node finds packages in its own directory only.
     let directory = tempfile::tempdir()?;
     symlink(modules, directory.path().join("node_modules"))?;
-    let program = directory.path().join("clients.mjs");
-    fs::copy(format!("{DIRECTORY}/node/clients.mjs"), &program)?;
+    let program = directory.path().join(name);
+    fs::copy(format!("{DIRECTORY}/node/{name}"), &program)?;
     let mut command = Command::new(node);
-    command.arg(program).args([port(&server)?, port(&cluster)?]);
+    command.arg(program);
+    Ok(Some((command, directory)))
+}
+
+#[test]
+fn node_libraries_lock_limit_and_cache() -> anyhow::Result<()> {
+    let Some((mut command, _directory)) = node_program("clients.mjs")? else { return Ok(()) };
+    let (server, cluster) = (start(&["--threads", "2"])?, start(&["--cluster", "yes"])?);
+    command.args([port(&server)?, port(&cluster)?]);
     run_to_done(command)
 }

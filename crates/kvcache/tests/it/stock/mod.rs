@@ -2,7 +2,7 @@
 
 mod benchmark;
 mod cli;
-mod libraries;
+pub(crate) mod libraries;
 mod python;
 mod table;
 mod tls;
