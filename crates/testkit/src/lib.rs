@@ -18,6 +18,7 @@ pub mod in_memory;
 pub mod open_files;
 mod process;
 mod programs;
+mod queries;
 mod sample;
 mod server;
 pub mod strace;
@@ -40,6 +41,7 @@ pub use drivers::{
 };
 pub use process::{Process, ResourceCounts};
 pub use programs::{installed_program, workspace_program};
+pub use queries::check_queries;
 pub use rustix::process::Signal;
 pub use sample::{sample, sample_for_contract, sample_of};
 pub use server::{Finished, ROOT_WARNING, Server, Successor, expect_failure, run_to_end};

@@ -111,6 +111,13 @@ pub(crate) fn field(text: &str, name: &str) -> anyhow::Result<String> {
     Ok(value.with_context(|| format!("no {name} in {text}"))?.to_owned())
 }
 
+/// Returns all metrics of a server, as it counts them now.
+pub(crate) fn metrics_page(address: &str) -> anyhow::Result<String> {
+    let mut scraper = Client::connect(&address.parse()?)?;
+    scraper.send(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")?;
+    Ok(String::from_utf8(scraper.read_to_end()?)?)
+}
+
 // --- other programs ---------------------------------------------------------------------------
 
 /// Runs a program to its end, which must be successful, and returns its output.

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use testkit::{Client, DriverKind, IoModel, Server, eventually};
 
-use crate::common::{Kv, ask, field, on_every_driver, send, start, text};
+use crate::common::{Kv, ask, field, metrics_page, on_every_driver, send, start, text};
 
 /// Length of values whose replies were once longer than a client was allowed to have waiting.
 const LONG: usize = 64 << 20;
@@ -83,9 +83,7 @@ fn number(client: &mut Client, section: &str, name: &str) -> anyhow::Result<u64>
 
 /// Returns a number of kvcache's own from the metrics.
 fn metric(address: &str, name: &str) -> anyhow::Result<u64> {
-    let mut scraper = Client::connect(&address.parse()?)?;
-    scraper.send(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")?;
-    let text = String::from_utf8(scraper.read_to_end()?)?;
+    let text = metrics_page(address)?;
     let value = text.lines().find_map(|line| line.strip_prefix("kvcache_")?.strip_prefix(name)?.strip_prefix(' '));
     value.with_context(|| format!("no {name} in {text}"))?.parse().context("no number")
 }

@@ -239,6 +239,7 @@ fn ready_lines_are_printed_and_metrics_count_outcomes() {
     eventually("it is counted", || Ok(page()?.contains("mq_server_requests_total{outcome=\"file-missing\"} 1")))
         .unwrap();
     assert!(page().unwrap().contains("mq_server_queue_messages 0"));
+    testkit::check_queries("mq-server", &page().unwrap()).unwrap();
     testkit::Process::new(child.id()).terminate().unwrap();
     eventually("it ends", || Ok(child.try_wait()?.is_some())).unwrap();
 }

@@ -74,6 +74,7 @@ fn metrics_and_statistics_agree() {
         ] {
             ensure!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
+        testkit::check_queries("zerocopy", &text)?;
         server.drain()
     });
 }

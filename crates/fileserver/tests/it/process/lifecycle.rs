@@ -14,7 +14,7 @@ use wire::file::Status;
 
 use crate::{
     common::{Collection, DOCUMENTS, contents, frame},
-    process::setup::{EXE, FRAMED, ORIGINAL, Setup, metric, metrics_address},
+    process::setup::{EXE, FRAMED, ORIGINAL, Setup, metric, metrics_address, metrics_page},
 };
 
 fn serves(setup: Setup, address: &Address) -> anyhow::Result<()> {
@@ -73,6 +73,7 @@ fn metrics_count_what_was_answered() {
             let counted = metric(&metrics, name)?;
             ensure!(counted == value, "{name} is {counted} instead of {value}");
         }
+        testkit::check_queries("fileserver", &metrics_page(&metrics)?)?;
         ensure!(metric(&metrics, "cache_bytes")? > 1_000, "what is cached takes memory");
         drop(open);
         eventually("none is open", || Ok(metric(&metrics, "request_map_entries")? == 0))?;

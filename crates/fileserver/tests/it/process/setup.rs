@@ -125,12 +125,17 @@ pub(crate) fn metrics_address(directory: &Path) -> Address {
     Address::Unix(directory.join(format!("metrics-{}", NEXT.fetch_add(1, Ordering::Relaxed))))
 }
 
-/// One metric, as the server counts it now.
-pub(crate) fn metric(metrics: &Address, name: &str) -> anyhow::Result<u64> {
+/// All metrics, as the server counts them now.
+pub(crate) fn metrics_page(metrics: &Address) -> anyhow::Result<String> {
     eventually("metrics are served", || Ok(Client::connect(metrics).is_ok()))?;
     let mut scraper = Client::connect(metrics)?;
     scraper.send(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")?;
-    let text = String::from_utf8(scraper.read_to_end()?)?;
+    Ok(String::from_utf8(scraper.read_to_end()?)?)
+}
+
+/// One metric, as the server counts it now.
+pub(crate) fn metric(metrics: &Address, name: &str) -> anyhow::Result<u64> {
+    let text = metrics_page(metrics)?;
     let begin = format!("fileserver_{name} ");
     let value = text.lines().find_map(|line| line.strip_prefix(&begin));
     Ok(value.with_context(|| format!("{name} is not in\n{text}"))?.parse()?)

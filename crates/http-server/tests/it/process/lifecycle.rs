@@ -80,6 +80,7 @@ fn metrics_count_what_was_answered() {
         ] {
             ensure!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
+        testkit::check_queries("http-server", &text)?;
         ensure!(scrape("/readyz")?.starts_with("HTTP/1.1 200 "), "it is ready");
         server.drain()
     });

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use testkit::{Client, expect_failure};
 
-use crate::common::{EXE, Kv, exchange, start};
+use crate::common::{EXE, Kv, exchange, metrics_page, start};
 
 /// Returns kvcache with these arguments, at a free port.
 fn command(args: &[&str]) -> Command {
@@ -98,4 +98,21 @@ fn a_check_of_the_configuration_finds_what_the_start_would_miss() {
         let said = expect_failure(command, 2).stderr;
         assert!(said.contains(why), "{said}");
     }
+}
+
+#[test]
+fn dashboards_and_alerts_ask_for_metrics_that_are_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let metrics = format!("unix:{}", directory.path().join("metrics").display());
+    let kv = Kv::start(["--metrics", &metrics]).unwrap();
+    let mut client = Client::connect(kv.resp()).unwrap();
+    exchange(
+        &mut client,
+        b"SET a 1\r\nGET a\r\nINCR none x\r\n",
+        b"+OK\r\n$1\r\n1\r\n-ERR wrong number of arguments for 'incr' command\r\n",
+    )
+    .unwrap();
+    testkit::check_queries("kvcache", &metrics_page(&metrics).unwrap()).unwrap();
+    drop(client);
+    kv.stop().unwrap();
 }
