@@ -4,7 +4,9 @@
 //! skipped (`QUINTET_PEERS=required`).
 
 mod clients;
+mod deploy;
 mod dist;
+mod engines;
 mod faults;
 mod fuzz;
 mod ktls;
@@ -82,6 +84,10 @@ enum Step {
     Faults,
     /// Two releases that are built in different places: the same bytes
     Dist,
+    /// Compose file, alerts and Helm chart, judged by Docker's, Prometheus's and Kubernetes's tools
+    Deploy,
+    /// kvcache, http-server and zerocopy behind twemproxy, HAProxy, nginx and Envoy, with servers that are killed
+    Engines,
     /// http-server and zerocopy with the TLS of a kernel that has it, in QEMU
     Ktls,
     /// Own test suites of client libraries, against kvcache
@@ -152,6 +158,8 @@ impl Step {
             Self::Memory => memory::run(),
             Self::Faults => faults::run(),
             Self::Dist => dist::run(),
+            Self::Deploy => deploy::run(),
+            Self::Engines => engines::run(),
             Self::Ktls => ktls::run(&args.kernel_root),
             Self::Clients => clients::run(&args.only),
             Self::Locks => locks::run(Duration::from_secs(args.lock_seconds)),
