@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use service::{Dimension, LineTarget, TlsArgs};
-use store::{KeyHasher, PolicyKind, StdStore, StoreOptions};
+use store::{KeyHasher, PackedStore, PolicyKind, StdStore, Store as _, StoreOptions};
 use sys::listen::Address;
 
 use crate::{
@@ -26,7 +26,7 @@ pub struct KvArgs {
     pub store: StoreKind,
 
     /// Number of shards of the key space, each with its own lock or, with --store partitioned, its own thread
-    /// [default: 1 with one thread, else 4 per thread; partitioned: 1 per thread]
+    /// [default: 1 with one thread, else 4 per thread; partitioned: 1 per thread; and 1 for each 8 GiB of --maxmemory at least]
     #[arg(long, value_name = "N", env = "NUM_SHARDS", value_parser = shards)]
     pub shards: Option<usize>,
 
@@ -163,12 +163,15 @@ impl KvArgs {
     /// Returns the options of the space for a server with so many threads.
     pub fn space(&self, threads: usize, sharing: Sharing) -> SpaceOptions {
         let seed = fastrand::u64(..);
+        let shards = match sharing {
+            Sharing::Locked if threads == 1 => 1,
+            Sharing::Locked => 4 * threads,
+            Sharing::Owned => threads,
+        };
+        // A shard can address no more.
+        let shards_min = self.memory_max().unwrap_or(0).div_ceil(PackedStore::BYTES_MAX);
         SpaceOptions {
-            shards: self.shards.unwrap_or(match sharing {
-                Sharing::Locked if threads == 1 => 1,
-                Sharing::Locked => 4 * threads,
-                Sharing::Owned => threads,
-            }),
+            shards: self.shards.unwrap_or_else(|| shards.max(shards_min)),
             policy: self.eviction,
             memory_max: self.memory_max(),
             codec: Codec::new(
@@ -233,7 +236,24 @@ pub fn eviction_dimension() -> Dimension {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches as _;
+
     use super::*;
+
+    #[test]
+    fn shards_are_enough_for_the_memory_that_is_asked_for() {
+        let shards = |args: &[&str], threads, sharing| {
+            let command = KvArgs::augment_args(clap::Command::new("kvcache"));
+            let matches = command.get_matches_from(std::iter::once(&"kvcache").chain(args));
+            KvArgs::from_arg_matches(&matches).unwrap().space(threads, sharing).shards
+        };
+        assert_eq!(shards(&[], 1, Sharing::Locked), 1);
+        assert_eq!(shards(&["--maxmemory", "8GiB"], 1, Sharing::Locked), 1);
+        assert_eq!(shards(&["--maxmemory", "40GiB"], 1, Sharing::Locked), 5);
+        assert_eq!(shards(&["--maxmemory", "40GiB"], 2, Sharing::Locked), 8);
+        assert_eq!(shards(&["--maxmemory", "40GiB"], 2, Sharing::Owned), 5);
+        assert_eq!(shards(&["--maxmemory", "40GiB", "--shards", "2"], 1, Sharing::Locked), 2);
+    }
 
     #[test]
     fn the_switch_of_the_original_chooses_gzip() {

@@ -3,6 +3,7 @@
 use std::{env, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
+use bytesize::ByteSize;
 use clap::Parser;
 use service::{Cli, Dimension, DriverSet, Endpoint, Host, KernelTlsUse, LineTarget, ServiceArgs, TlsArgs, TlsDialect};
 use store::Store;
@@ -204,6 +205,7 @@ impl<D: DriverSet> WithStore for Serve<'_, D> {
         };
         let space = Space::<S>::new(kv.space(host.threads(), sharing));
         warn_of_small_memory(&space, kv);
+        warn_of_few_shards(&space, kv);
         let mut server = KvServer::new(space, options);
         if let Some(target) = &kv.events {
             server = server.with_events(Events::new(host.open_lines("events", target)?, kv.event_rate));
@@ -239,6 +241,18 @@ fn warn_of_small_memory<S: Store>(space: &Space<S>, kv: &KvArgs) {
             "--maxmemory {} is too small for any entry: {shards} shards need {} bytes at least",
             kv.maxmemory,
             needed
+        );
+    }
+}
+
+/// Warns of a memory limit that entries cannot reach.
+fn warn_of_few_shards<S: Store>(space: &Space<S>, kv: &KvArgs) {
+    let shards = space.shards();
+    if kv.memory_max().is_some_and(|max| max / shards > S::BYTES_MAX) {
+        let each = ByteSize(S::BYTES_MAX as u64);
+        tracing::warn!(
+            "--maxmemory {} is out of reach: each of {shards} shards holds at most {each} of entries",
+            kv.maxmemory
         );
     }
 }

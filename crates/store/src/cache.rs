@@ -338,15 +338,20 @@ impl<S: Store> Cache<S> {
         let is_object = self.objects.get(view).is_some();
         let EntryView { value, attributes, .. } = view;
         let (value, attributes) = (value.to_vec(), Attributes { expires_at, ..attributes });
+        let size = Size { key_len: key.len(), value_len: value.len(), attributes };
         if is_object {
+            if !self.is_addressable(size) {
+                return Err(OutOfMemory);
+            }
             // Making room might evict the object. Its entry grows by a few bytes.
             self.write_entry(Some(location), hash, key, &value, attributes, now);
             self.note_change(hash, key);
             return Ok(true);
         }
-        let size = Size { key_len: key.len(), value_len: value.len(), attributes };
         let limit = self.limit.saturating_add(self.limit / EXPIRY_SLACK);
-        if self.make_room(hash, key, size, now).is_err() && self.bytes_with(size) > limit {
+        if self.make_room(hash, key, size, now).is_err()
+            && (self.bytes_with(size) > limit || !self.is_addressable(size))
+        {
             return Err(OutOfMemory);
         }
         // Making room may have moved or evicted it.
@@ -390,6 +395,11 @@ impl<S: Store> Cache<S> {
     #[inline]
     pub fn store_and_counts(&mut self) -> (&S, &mut CacheCounts) {
         (&self.store, &mut self.counts)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn store_mut(&mut self) -> &mut S {
+        &mut self.store
     }
 
     pub fn len(&self) -> usize {

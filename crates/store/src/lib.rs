@@ -134,6 +134,9 @@ pub trait Store: Send + Sized {
     /// The scout of this store.
     type Scout: Scout<Hint = Self::Hint>;
 
+    /// Bytes of entries that a store can address; [`Store::room`] says how many are left.
+    const BYTES_MAX: usize = usize::MAX;
+
     fn new(options: StoreOptions) -> Self;
 
     /// Returns the scout of this store. It may outlive the store, and then finds nothing.
@@ -208,7 +211,7 @@ pub trait Store: Send + Sized {
     fn clear(&mut self);
 
     /// Tells the store if access words are needed, which they are at first. If they are again, all are 0. It may ignore this,
-    /// and an empty store does so least.
+    /// as one that has no room for them does; an empty store does so least.
     fn keep_access(&mut self, keeps: bool) {
         let _ = keeps;
     }
@@ -250,6 +253,14 @@ pub trait Store: Send + Sized {
 
     /// Returns the bytes by which [`Store::bytes`] would grow if such an entry were added.
     fn growth(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize;
+
+    /// Returns the bytes that the store can still address for pages of such entries; `usize::MAX` if it need not grow, or is
+    /// far from its end. Adding an entry without any room is an error of the caller.
+    #[inline]
+    fn room(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
+        let _ = (key_len, value_len, attributes);
+        usize::MAX
+    }
 
     /// Returns the bytes that one such entry takes, without its share of the tables.
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize;

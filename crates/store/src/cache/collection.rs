@@ -138,8 +138,9 @@ impl<S: Store> Cache<S> {
             return self.store_object(hash, key, collection.into_object(), attributes, growth, now);
         };
         let attributes = Attributes { encoding: C::KIND as u8, ..attributes };
-        let made = self.make_room(hash, key, Size { key_len: key.len(), value_len: packed.len(), attributes }, now);
-        if growth > 0 {
+        let size = Size { key_len: key.len(), value_len: packed.len(), attributes };
+        let made = self.make_room(hash, key, size, now);
+        if growth > 0 || !self.is_addressable(size) {
             made?;
         }
         let location = self.store.find(hash, key);
@@ -158,7 +159,7 @@ impl<S: Store> Cache<S> {
     ) -> Result<(), OutOfMemory> {
         let size = Size { key_len: key.len(), value_len: size_of::<u32>(), attributes };
         let made = self.make_room_beside(size, object.bytes(), now);
-        if growth > 0 {
+        if growth > 0 || !self.is_addressable(size) {
             made?;
         }
         let (encoding, number) = self.objects.add(object);
@@ -171,7 +172,7 @@ impl<S: Store> Cache<S> {
     /// Evicts entries until one of this size fits and objects may grow by `growth` bytes.
     fn make_room_beside(&mut self, size: Size, growth: usize, now: Moment) -> Result<(), OutOfMemory> {
         let bytes = self.bytes_with(size).saturating_add(growth);
-        if self.limit == usize::MAX || bytes <= self.limit {
+        if (self.limit == usize::MAX || bytes <= self.limit) && self.has_room(size) {
             return Ok(());
         }
         match growth > self.limit {
@@ -181,7 +182,7 @@ impl<S: Store> Cache<S> {
         .or_else(|error| {
             let bytes = self.bytes_with(size).saturating_add(growth);
             let is_allowed = self.allowance > 0 && bytes <= self.limit.saturating_add(self.allowance);
-            if is_allowed { Ok(()) } else { Err(error) }
+            if is_allowed && self.is_addressable(size) { Ok(()) } else { Err(error) }
         })
     }
 

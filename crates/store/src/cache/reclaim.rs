@@ -13,6 +13,9 @@ const EVICT_BYTES: usize = 16;
 const SHRINK_ENTRIES: usize = 64;
 /// Steps of the search for expired entries when no other entry may be evicted.
 const EXPIRE_STEPS: usize = 16;
+/// Addressable bytes of a store that are left to changes which must be made all or not at all, and to those that only shrink
+/// an entry.
+const HEADROOM: usize = 16 << 20;
 
 impl<S: Store> Cache<S> {
     /// Removes some expired entries, and fields of hashes. Has to be called from time to time. True: a whole round is done.
@@ -90,7 +93,8 @@ impl<S: Store> Cache<S> {
     /// Evicts entries until one of this size fits.
     #[inline]
     pub(super) fn make_room(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
-        match self.limit == usize::MAX || self.entry_bytes_with(size) <= self.entries_limit {
+        let is_within = self.limit == usize::MAX || self.entry_bytes_with(size) <= self.entries_limit;
+        match is_within && self.has_room(size) {
             true => Ok(()),
             false => self.evict_for(hash, key, size, now).or_else(|error| self.allow(size).ok_or(error)),
         }
@@ -100,7 +104,19 @@ impl<S: Store> Cache<S> {
     #[cold]
     fn allow(&self, size: Size) -> Option<()> {
         let is_allowed = self.allowance > 0 && self.bytes_with(size) <= self.limit.saturating_add(self.allowance);
-        is_allowed.then_some(())
+        (is_allowed && self.is_addressable(size)).then_some(())
+    }
+
+    /// True if the store can address an entry of this size, and some more.
+    #[inline]
+    pub(super) fn has_room(&self, Size { key_len, value_len, attributes }: Size) -> bool {
+        self.store.room(key_len, value_len, attributes) >= HEADROOM
+    }
+
+    /// True if the store can address an entry of this size.
+    #[inline]
+    pub(super) fn is_addressable(&self, Size { key_len, value_len, attributes }: Size) -> bool {
+        self.store.room(key_len, value_len, attributes) > 0
     }
 
     /// Returns the memory held once such an entry has been added.
@@ -148,7 +164,8 @@ impl<S: Store> Cache<S> {
             false => (self.limit, 1),
         };
         for evicted in 1..=EVICT_MAX + footprint / EVICT_BYTES {
-            let evicted_any = self.evict(now) || self.expire_any(now);
+            // Without a limit nobody has agreed to evictions.
+            let evicted_any = self.limit != usize::MAX && self.evict(now) || self.expire_any(now);
             // Counted over all insertions: if each evicts one entry only, a page of another size would never become free.
             let gone = self.counts.evicted + self.counts.expired;
             if !evicted_any || gone.is_multiple_of(EVICT_BEFORE_COMPACT) {
@@ -156,7 +173,7 @@ impl<S: Store> Cache<S> {
             }
             let bytes = self.bytes_with(size) + growth;
             let is_enough = evicted >= least || evicted > 1 && !evicted_any;
-            if bytes <= self.limit || bytes <= goal && is_enough {
+            if (bytes <= self.limit || bytes <= goal && is_enough) && self.has_room(size) {
                 return Ok(());
             }
             if !evicted_any {

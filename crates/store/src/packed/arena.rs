@@ -18,7 +18,7 @@ use std::{
 
 use super::{
     address::{CHUNK_PAGES, CHUNK_UNITS, page_of, split},
-    classes::{self, CLASSES, PAGE, PAGE_UNITS, UNIT, class_of},
+    classes::{self, BLOCK_MAX, CLASSES, PAGE, PAGE_UNITS, UNIT, class_of},
     entry::Header,
     memory::{Chunk, ChunkSource, HUGE, growth_of},
     scout::PackedScout,
@@ -28,7 +28,9 @@ use crate::StoreOptions;
 /// Chunks that begin as small pages: beside fewer chunks, the unused part of a huge page would be much.
 const SMALL_CHUNKS: usize = 8;
 /// Chunks that 32 bits of units reach.
-const CHUNKS_MAX: usize = (1 << 32) / CHUNK_UNITS;
+pub(super) const CHUNKS_MAX: usize = (1 << 32) / CHUNK_UNITS;
+/// Chunks that are left of them when [`Arena::room`] has to be asked for.
+const CHUNKS_NEAR: usize = 16;
 /// Bytes of an access word.
 const ACCESS_BYTES: usize = 4;
 /// Empty pages that are kept in reserve; the others are given back to the kernel.
@@ -61,6 +63,8 @@ pub(super) struct Arena {
     release: fn(&mut [MaybeUninit<u8>]),
     /// Bytes of the access word in front of each entry: 4, or 0 if there are none.
     access_bytes: usize,
+    /// [`CHUNKS_MAX`], or less in tests.
+    chunks_max: usize,
 }
 
 /// State of a page.
@@ -105,6 +109,7 @@ impl Arena {
             source: ChunkSource::new(options, SMALL_CHUNKS),
             release: options.release,
             access_bytes: if has_access { ACCESS_BYTES } else { 0 },
+            chunks_max: CHUNKS_MAX,
         }
     }
 
@@ -268,10 +273,36 @@ impl Arena {
         let has_page = !self.released.is_empty() || self.chunks.last().is_some_and(|chunk| chunk.ready() < HUGE);
         match has_page {
             true => PAGE,
-            // Beyond the addressable memory nothing fits.
-            false if self.chunks.len() == CHUNKS_MAX => usize::MAX / 2,
             false => PAGE + growth_of(&self.pages, CHUNK_PAGES) + growth_of(&self.chunks, 1),
         }
+    }
+
+    /// True if little of the addressable memory is left.
+    #[inline]
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.chunks.len() + CHUNKS_NEAR > self.chunks_max
+    }
+
+    /// Returns the bytes of pages that can still be given to a class, or `usize::MAX` if it has a free block.
+    #[cold]
+    pub(super) fn room(&self, class: usize) -> usize {
+        if self.has_free(class) {
+            return usize::MAX;
+        }
+        let begun = self.chunks.last().map_or(0, |chunk| HUGE - chunk.ready());
+        let pages = self.reserve.len() + self.released.len();
+        pages * PAGE + begun + (self.chunks_max - self.chunks.len()) * HUGE
+    }
+
+    /// True if all entries can be addressed with an access word in front of each.
+    pub(super) fn can_add_access(&self) -> bool {
+        let mut live = [0; CLASSES];
+        for page in &self.pages {
+            live[usize::from(page.class)] += usize::from(page.live);
+        }
+        let longer = |class: usize| class_of((classes::units(class) * UNIT + ACCESS_BYTES).min(BLOCK_MAX));
+        let pages = live.iter().enumerate().map(|(class, &live)| live.div_ceil(classes::capacity(longer(class))));
+        pages.sum::<usize>() <= self.chunks_max * CHUNK_PAGES
     }
 
     /// Returns the memory held.
@@ -321,7 +352,7 @@ impl Arena {
     }
 
     fn add_chunk(&mut self) {
-        assert!(self.chunks.len() < CHUNKS_MAX, "a packed store holds at most 8 GiB of entries");
+        assert!(self.chunks.len() < self.chunks_max, "the caller has asked for room");
         let raw = self.source.next(&mut self.chunks);
         self.chunks.push(Chunk::new(raw));
         let page = Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };

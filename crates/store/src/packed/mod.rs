@@ -36,7 +36,7 @@ use crate::{Attributes, EntryView, KeyHasher, Store, StoreOptions};
 
 /// The packed store.
 ///
-/// It holds at most 8 GiB of entries, values that are kept as [`bytes::Bytes`] not included.
+/// It holds at most 8 GiB of entries ([`Store::BYTES_MAX`]), values that are kept as [`bytes::Bytes`] not included.
 #[derive(Debug)]
 pub struct PackedStore {
     table: Table,
@@ -64,6 +64,8 @@ impl Store for PackedStore {
     type Location = Location;
     type Hint = Hint;
     type Scout = PackedScout;
+
+    const BYTES_MAX: usize = arena::CHUNKS_MAX * memory::HUGE;
 
     fn new(options: StoreOptions) -> Self {
         Self::with_scout(options, true, Arc::default())
@@ -211,7 +213,7 @@ impl Store for PackedStore {
     }
 
     fn keep_access(&mut self, keeps: bool) {
-        if keeps != self.arena.has_access() && (keeps || self.is_empty()) {
+        if keeps != self.arena.has_access() && (self.is_empty() || keeps && self.arena.can_add_access()) {
             self.move_to(Arena::new(&self.options, keeps, self.scout()));
         }
     }
@@ -265,6 +267,14 @@ impl Store for PackedStore {
         match header.has_external() {
             false => block,
             true => block + external_bytes(header, key_len, value_len) + self.external.growth(2),
+        }
+    }
+
+    #[inline]
+    fn room(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
+        match self.arena.is_nearly_full() {
+            false => usize::MAX,
+            true => self.arena.room(self.arena.class_of(self.header(key_len, value_len, attributes).block_len())),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Laws of the packed store, checked against a map of the standard library.
 
 mod collisions;
+mod limit;
 mod memory;
 mod model;
 mod scouts;

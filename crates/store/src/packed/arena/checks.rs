@@ -3,6 +3,11 @@
 use super::{Arena, CLASSES, NONE, PAGE, PAGE_UNITS, classes};
 
 impl Arena {
+    /// Lowers the limit of what can be addressed.
+    pub(in crate::packed) fn limit_chunks(&mut self, chunks: usize) {
+        self.chunks_max = chunks;
+    }
+
     /// Checks all counters and lists, and returns the number of blocks in use.
     pub(in crate::packed) fn count_live(&self) -> usize {
         let mut free = [0; CLASSES];
