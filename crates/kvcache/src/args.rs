@@ -180,7 +180,7 @@ impl KvArgs {
             ),
             store: StoreOptions {
                 hasher: KeyHasher::with_seed(seed),
-                advise: sys::memory::advise_huge,
+                advise: sys::memory::advise_huge_later,
                 release: sys::memory::release,
             },
             seed: fastrand::u64(..),

@@ -27,6 +27,8 @@ const STEPS: usize = 16;
 const REMOVED_MIN: u64 = 4;
 /// Keys removed under one lock after which it is let go, so that no command waits long.
 const REMOVED_MAX: u64 = 500;
+/// Pieces of memory that become huge pages in one tick: 2 MiB each, so that 80 MiB are through in a second.
+const HUGE_PAGES: usize = 4;
 /// Least memory whose loss makes the heap give back what is free: a share of what there was, and never less than so many
 /// bytes.
 const FREED_SHARE: usize = 16;
@@ -79,6 +81,7 @@ fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates, heap: &mu
     }
     shrink(&state.space, pause, now, BUDGET);
     Pin::collect();
+    sys::memory::unite_advised(HUGE_PAGES);
     if heap.should_trim(bytes + state.clients.memory.bytes()) {
         sys::memory::trim_heap();
     }

@@ -61,7 +61,7 @@ pub struct EntryView<'a> {
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     pub hasher: KeyHasher,
-    /// Called once for each chunk of memory (2 MiB, aligned to that), fresh or full: the place to ask the kernel for huge
+    /// Called once for each chunk of memory (2 MiB, aligned to that) when it is full: the place to ask the kernel for huge
     /// pages, which a pure crate cannot. The contents must stay, and other threads may be reading them.
     pub advise: fn(NonNull<[MaybeUninit<u8>]>),
     /// Called with memory whose contents are not needed any more. It must read as zeros afterwards: both giving it back to

@@ -1,10 +1,19 @@
 //! Memory: advice about it (madvise(2)), and how much there is.
 
-use std::{fs, io, mem::MaybeUninit, ops::Range, ptr::NonNull};
+use std::{
+    collections::VecDeque,
+    fs, io,
+    mem::MaybeUninit,
+    ops::Range,
+    ptr::NonNull,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use nix::libc;
 
 const PAGE: usize = 4096;
+/// The advice of madvise(2) that pages become a huge page now. The crate libc has it for glibc alone.
+const MADV_COLLAPSE: libc::c_int = 25;
 
 /// Asks for huge pages: fewer misses of the translation cache where memory is read at random. A kernel without them
 /// does without.
@@ -15,6 +24,39 @@ pub fn advise_huge(memory: NonNull<[MaybeUninit<u8>]>) {
     // SAFETY: this advice changes how memory is mapped and not what it holds; of an address that is not mapped the
     // kernel says so.
     unsafe { libc::madvise(memory.cast::<libc::c_void>().as_ptr().wrapping_byte_add(start), len, libc::MADV_HUGEPAGE) };
+}
+
+/// Memory that shall be united into huge pages, by address and length.
+static ADVISED: Mutex<VecDeque<(usize, usize)>> = Mutex::new(VecDeque::new());
+/// Most pieces of it: what is beyond is left to the kernel's own thread.
+const ADVISED_MAX: usize = 1 << 16;
+
+/// Asks for huge pages, as [`advise_huge`], for memory that consists of small pages by now: [`unite_advised`] unites them.
+pub fn advise_huge_later(memory: NonNull<[MaybeUninit<u8>]>) {
+    advise_huge(memory);
+    let mut advised = lock_advised();
+    if advised.len() < ADVISED_MAX {
+        advised.push_back((memory.as_ptr().addr(), memory.len()));
+    }
+}
+
+/// Unites the small pages of some pieces of memory that were advised by [`advise_huge_later`], at most `pieces`, the oldest
+/// first. The kernel copies each, and whoever needs one meanwhile waits, usually for less than a millisecond. Without it
+/// khugepaged does so in its own time, 16 MiB in 10 s by default. Returns the number of pieces.
+pub fn unite_advised(pieces: usize) -> usize {
+    let mut taken = 0;
+    while taken < pieces {
+        let Some((start, len)) = lock_advised().pop_front() else { break };
+        // SAFETY: the contents stay what they are; of memory that has been unmapped meanwhile the kernel says so, and where
+        // there is other memory by now it may as well have huge pages.
+        unsafe { libc::madvise(std::ptr::without_provenance_mut(start), len, MADV_COLLAPSE) };
+        taken += 1;
+    }
+    taken
+}
+
+fn lock_advised() -> MutexGuard<'static, VecDeque<(usize, usize)>> {
+    ADVISED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Gives the kernel back what the memory holds; it reads as zeros afterwards.
@@ -104,6 +146,19 @@ mod tests {
     fn what_is_resident_is_part_of_what_there_is() {
         let resident = resident().unwrap();
         assert!(resident > 0 && resident < total(), "{resident} of {}", total());
+    }
+
+    /// Whether the kernel has huge pages or not.
+    #[test]
+    fn memory_that_is_united_holds_what_it_held() {
+        const HUGE: usize = 2 << 20;
+        let mut memory: Vec<_> = (0..2 * HUGE).map(|at| MaybeUninit::new(at as u8)).collect();
+        let start = memory.as_ptr().align_offset(HUGE);
+        advise_huge_later(NonNull::from(&mut memory[start..start + HUGE]));
+        assert_eq!(unite_advised(usize::MAX), 1);
+        // SAFETY: every byte was initialized above.
+        assert!(memory.iter().enumerate().all(|(at, byte)| unsafe { byte.assume_init() } == at as u8));
+        assert_eq!(unite_advised(1), 0);
     }
 
     #[test]

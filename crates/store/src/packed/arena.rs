@@ -25,8 +25,6 @@ use super::{
 };
 use crate::StoreOptions;
 
-/// Chunks that begin as small pages: beside fewer chunks, the unused part of a huge page would be much.
-const SMALL_CHUNKS: usize = 8;
 /// Chunks that 32 bits of units reach.
 pub(super) const CHUNKS_MAX: usize = (1 << 32) / CHUNK_UNITS;
 /// Chunks that are left of them when [`Arena::room`] has to be asked for.
@@ -106,7 +104,7 @@ impl Arena {
             released: Vec::new(),
             resident: 0,
             scout,
-            source: ChunkSource::new(options, SMALL_CHUNKS),
+            source: ChunkSource::new(options),
             release: options.release,
             access_bytes: if has_access { ACCESS_BYTES } else { 0 },
             chunks_max: CHUNKS_MAX,

@@ -6,6 +6,7 @@ use std::{
     ops::Range,
     ptr::NonNull,
     slice,
+    sync::Arc,
 };
 
 use crate::StoreOptions;
@@ -15,38 +16,86 @@ pub(super) const HUGE: usize = 2 << 20;
 /// Size of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// Layout of a chunk.
-#[repr(align(2097152))]
-struct Aligned(#[expect(dead_code, reason = "only its size matters")] [u8; HUGE]);
-
 type Advise = fn(NonNull<[MaybeUninit<u8>]>);
 type Release = fn(&mut [MaybeUninit<u8>]);
 
-/// The source of chunks for a part of a store. It decides which of them get huge pages.
+/// Most chunks of a slab: of each allocation the allocator's header takes a page of the kernel beside the chunks.
+const SLAB_CHUNKS_MAX: usize = 16;
+
+/// The source of chunks for a part of a store.
 #[derive(Debug)]
 pub(super) struct ChunkSource {
     advise: Advise,
-    /// Number of chunks that begin as small pages, so that a small store stays small. The kernel may make them huge pages
-    /// once they are full. Beside them, the unused part of a later chunk is little.
-    small: usize,
+    /// The latest slab.
+    slab: Option<Arc<Slab>>,
+    /// Chunks of the slab that have been given out.
+    given: usize,
 }
 
 impl ChunkSource {
-    pub(super) fn new(options: &StoreOptions, small: usize) -> Self {
-        Self { advise: options.advise, small }
+    pub(super) fn new(options: &StoreOptions) -> Self {
+        Self { advise: options.advise, slab: None, given: 0 }
     }
 
-    /// Makes the chunk after `chunks`, the last of which is full.
-    pub(super) fn next<P: AsMut<RawChunk>>(&self, chunks: &mut [P]) -> RawChunk {
+    /// Makes the chunk after `chunks`, the last of which is full: a chunk begins as small pages, so that the last one takes no
+    /// more memory than is in use, and should be a huge page from now on.
+    pub(super) fn next<P: AsMut<RawChunk>>(&mut self, chunks: &mut [P]) -> RawChunk {
         let count = chunks.len();
-        if let Some(full) = chunks.last_mut().filter(|_| count <= self.small) {
+        if let Some(full) = chunks.last_mut() {
             (self.advise)(full.as_mut().whole());
         }
-        let chunk = RawChunk::new();
-        if count >= self.small {
-            (self.advise)(chunk.whole());
-        }
+        let slab = match self.slab.take().filter(|slab| self.given < slab.chunks()) {
+            Some(slab) => slab,
+            None => {
+                self.given = 0;
+                Arc::new(Slab::new(count.clamp(1, SLAB_CHUNKS_MAX)))
+            }
+        };
+        let chunk = RawChunk { start: slab.chunk(self.given), _slab: Arc::clone(&slab) };
+        self.given += 1;
+        self.slab = Some(slab);
         chunk
+    }
+}
+
+/// Memory of several chunks, from one allocation.
+#[derive(Debug)]
+struct Slab {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: all that is done with a shared slab is to compute addresses, which mean the same to every thread.
+unsafe impl Send for Slab {}
+// SAFETY: as above.
+unsafe impl Sync for Slab {}
+
+impl Slab {
+    fn new(chunks: usize) -> Self {
+        let layout =
+            Layout::from_size_align(chunks * HUGE, HUGE).expect("a slab is far smaller than the address space");
+        // SAFETY: the layout's size is not 0.
+        let start = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        Self { start, layout }
+    }
+
+    fn chunks(&self) -> usize {
+        self.layout.size() / HUGE
+    }
+
+    /// Returns the address of a chunk.
+    fn chunk(&self, number: usize) -> NonNull<u8> {
+        assert!(number < self.chunks());
+        // SAFETY: asserted to be within the allocation.
+        unsafe { self.start.add(number * HUGE) }
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` with this layout, and freed nowhere else.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
     }
 }
 
@@ -54,9 +103,12 @@ impl ChunkSource {
 #[derive(Debug)]
 pub(super) struct RawChunk {
     start: NonNull<u8>,
+    /// Keeps the memory.
+    _slab: Arc<Slab>,
 }
 
-// SAFETY: the memory belongs to this value alone, and its address means the same to every thread.
+// SAFETY: a slab gives out each chunk once, so that the memory belongs to this value alone, and its address means the same to
+// every thread.
 unsafe impl Send for RawChunk {}
 
 impl AsMut<Self> for RawChunk {
@@ -66,15 +118,6 @@ impl AsMut<Self> for RawChunk {
 }
 
 impl RawChunk {
-    const LAYOUT: Layout = Layout::new::<Aligned>();
-
-    fn new() -> Self {
-        // SAFETY: the layout's size is not 0.
-        let start = unsafe { alloc(Self::LAYOUT) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(Self::LAYOUT) };
-        Self { start }
-    }
-
     /// Returns the address of a byte, valid as long as the memory.
     pub(super) fn address(&self, at: usize) -> NonNull<u8> {
         assert!(at < HUGE);
@@ -90,13 +133,6 @@ impl RawChunk {
         assert!(range.start <= range.end && range.end <= HUGE);
         // SAFETY: asserted to be within the allocation, which is borrowed exclusively; any byte is a `MaybeUninit`.
         unsafe { slice::from_raw_parts_mut(self.start.add(range.start).cast().as_ptr(), range.len()) }
-    }
-}
-
-impl Drop for RawChunk {
-    fn drop(&mut self) {
-        // SAFETY: allocated by `new` with this layout, and freed nowhere else.
-        unsafe { dealloc(self.start.as_ptr(), Self::LAYOUT) }
     }
 }
 

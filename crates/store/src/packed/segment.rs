@@ -8,8 +8,6 @@ use super::{
 };
 use crate::StoreOptions;
 
-/// ChunkSource of memory that begin as small pages: room for about a million entries.
-const SMALL_CHUNKS: usize = 4;
 /// Groups of a segment.
 pub(super) const GROUPS: usize = 64;
 /// Slots of a segment.
@@ -119,7 +117,7 @@ pub(super) struct SegmentPool {
 
 impl SegmentPool {
     pub(super) fn new(options: &StoreOptions) -> Self {
-        Self { chunks: Vec::new(), used: HUGE, len: 0, source: ChunkSource::new(options, SMALL_CHUNKS) }
+        Self { chunks: Vec::new(), used: HUGE, len: 0, source: ChunkSource::new(options) }
     }
 
     #[inline]
