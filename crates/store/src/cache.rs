@@ -83,8 +83,12 @@ pub struct Cache<S> {
     is_observed: bool,
     /// Cursor of [`Cache::expire_some`].
     sweep: u64,
-    /// Time at which its round began, in milliseconds since the Unix epoch.
+    /// Time at which its round began, in milliseconds since the Unix epoch; 0: what the round has passed may have changed.
     sweep_began: u64,
+    /// Handles of entries that the sweep has found and that are to be removed, the last one first.
+    expired: Vec<u32>,
+    /// Time at which they had expired, in milliseconds since the Unix epoch.
+    expired_at: u64,
     /// See [`Cache::track_use`].
     is_use_tracked: bool,
     /// See [`Cache::set_allowance`].
@@ -109,6 +113,8 @@ impl<S: Store> Cache<S> {
             is_observed: false,
             sweep: 0,
             sweep_began: 0,
+            expired: Vec::new(),
+            expired_at: 0,
             is_use_tracked: false,
             allowance: 0,
             objects: Objects::default(),
@@ -382,7 +388,7 @@ impl<S: Store> Cache<S> {
         self.deadlines = Deadlines::default();
         self.note_objects();
         self.policy.on_clear();
-        self.sweep = 0;
+        self.restart_sweep();
     }
 
     // --- whole cache ---------------------------------------------------------------------

@@ -234,8 +234,16 @@ pub trait Store: Send + Sized {
     fn sample_expiring(&self, random: u64) -> Option<Self::Location>;
 
     /// Appends the locations of some entries with a time of expiry to `found`, and returns the next cursor; 0 begins and
-    /// ends. All of them come up in one round of the cursor.
-    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Self::Location>) -> u64;
+    /// ends. All that expire at `due` (in milliseconds since the Unix epoch) or earlier come up in one round of the cursor,
+    /// others may; those that [`Store::compact`] moves meanwhile come up in the next. The caller removes the former: in later
+    /// rounds they need not come up again.
+    fn sweep_expiring(&mut self, cursor: u64, due: u64, found: &mut Vec<Self::Location>) -> u64;
+
+    /// Prefetches the memory that [`Store::remove`] reads to find an entry.
+    #[inline]
+    fn prefetch(&self, hash: u64) {
+        let _ = hash;
+    }
 
     // --- memory ---------------------------------------------------------------------------
 

@@ -164,7 +164,7 @@ impl<I: Index> Store for Slotted<I> {
     }
 
     /// Goes from the last to the first: an entry that is removed meanwhile is replaced by the last, which has come up already.
-    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<u32>) -> u64 {
+    fn sweep_expiring(&mut self, cursor: u64, _: u64, found: &mut Vec<u32>) -> u64 {
         let expiring = self.slots.expiring();
         let end = from_cursor(cursor, expiring.len());
         let start = end.saturating_sub(SWEEP_ENTRIES);

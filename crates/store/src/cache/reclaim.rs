@@ -1,5 +1,7 @@
 //! The ways in which a cache gets memory back: expiry and eviction.
 
+use smallvec::SmallVec;
+
 use super::{Cache, Cause, Moment, OutOfMemory, Size};
 use crate::{EntryView, Store};
 
@@ -13,6 +15,8 @@ const EVICT_BYTES: usize = 16;
 const SHRINK_ENTRIES: usize = 64;
 /// Steps of the search for expired entries when no other entry may be evicted.
 const EXPIRE_STEPS: usize = 16;
+/// Most expired entries that one step removes.
+const EXPIRE_ENTRIES: usize = 128;
 /// Addressable bytes of a store that are left to changes which must be made all or not at all, and to those that only shrink
 /// an entry.
 const HEADROOM: usize = 16 << 20;
@@ -21,28 +25,58 @@ impl<S: Store> Cache<S> {
     /// Removes some expired entries, and fields of hashes. Has to be called from time to time. True: a whole round is done.
     pub fn expire_some(&mut self, now: Moment) -> bool {
         let has_expired_fields = self.expire_fields(now);
-        if self.store.expiring() == 0 {
-            self.sweep = 0;
-            return has_expired_fields;
+        if self.expired.is_empty() {
+            if self.store.expiring() == 0 {
+                self.sweep = 0;
+                return has_expired_fields;
+            }
+            self.find_expired(now);
         }
+        self.remove_expired();
+        let is_round = self.sweep == 0 && self.expired.is_empty();
+        if is_round {
+            self.store.note_swept(self.sweep_began);
+        }
+        is_round && has_expired_fields
+    }
+
+    fn find_expired(&mut self, now: Moment) {
         if self.sweep == 0 {
             self.sweep_began = now.unix_ms;
         }
         let mut found = Vec::new();
-        self.sweep = self.store.sweep_expiring(self.sweep, &mut found);
+        self.sweep = self.store.sweep_expiring(self.sweep, now.unix_ms, &mut found);
         found.retain(|&location| self.has_expired(location, now));
         // Locations are invalid after the first removal; handles are not.
-        let handles: Vec<u32> = found.into_iter().map(|location| self.store.handle(location)).collect();
-        for handle in handles {
-            let location = self.store.locate(handle);
-            if let Some(location) = location.filter(|&location| self.has_expired(location, now)) {
-                self.expire(self.store.hash(self.store.view(location).key), location);
+        self.expired = found.into_iter().rev().map(|location| self.store.handle(location)).collect();
+        self.expired_at = now.unix_ms;
+    }
+
+    /// Removes some of the entries that [`Cache::find_expired`] has found.
+    fn remove_expired(&mut self) {
+        // Not the present time: the clock may have been set back, and the store need not find them again.
+        let then = Moment { unix_ms: self.expired_at };
+        let handles = self.expired.split_off(self.expired.len().saturating_sub(EXPIRE_ENTRIES));
+        let hash_of = |handle: u32| {
+            let location = self.store.locate(handle).filter(|&location| self.has_expired(location, then))?;
+            let hash = self.store.hash(self.store.view(location).key);
+            self.store.prefetch(hash);
+            Some((handle, hash))
+        };
+        let hashes: SmallVec<[(u32, u64); EXPIRE_ENTRIES]> = handles.into_iter().rev().filter_map(hash_of).collect();
+        for (handle, hash) in hashes {
+            if let Some(location) = self.store.locate(handle) {
+                self.expire(hash, location);
             }
         }
-        if self.sweep == 0 {
-            self.store.note_swept(self.sweep_began);
+        if self.expired.is_empty() {
+            self.expired = Vec::new();
         }
-        self.sweep == 0 && has_expired_fields
+    }
+
+    /// Begins a new round of the sweep: entries may have moved to where it has been.
+    pub(super) fn restart_sweep(&mut self) {
+        (self.sweep, self.expired) = (0, Vec::new());
     }
 
     #[inline]
@@ -223,6 +257,10 @@ impl<S: Store> Cache<S> {
     fn compact(&mut self, Size { key_len, value_len, attributes }: Size) {
         let mut moved = Vec::new();
         self.store.compact(key_len, value_len, attributes, &mut |handle| moved.push(handle));
+        if !moved.is_empty() {
+            // They may be where the sweep has been.
+            self.sweep_began = 0;
+        }
         moved.into_iter().for_each(|handle| self.policy.on_move(&self.store, handle));
     }
 }

@@ -19,10 +19,13 @@ impl<S: Store> Cache<S> {
     pub fn track_use(&mut self) {
         self.is_use_tracked = true;
         self.store.keep_access(true);
+        self.restart_sweep();
     }
 
     fn restart_policy(&mut self) {
         self.store.keep_access(self.is_use_tracked || self.policy.needs_access());
+        // It may have moved all entries.
+        self.restart_sweep();
         self.policy.restart(self.store.len());
     }
 

@@ -41,6 +41,7 @@ static NEXT_GENERATION: AtomicU64 = AtomicU64::new(GENERATIONS);
 /// No page, and no block within a page.
 const NONE: u32 = u32::MAX;
 const NO_BLOCK: u16 = u16::MAX;
+const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) struct Arena {
@@ -78,6 +79,8 @@ struct Page {
     is_listed: bool,
     next: u32,
     previous: u32,
+    /// No entry of the page expires earlier, in milliseconds since the Unix epoch; [`NEVER`] if none expires.
+    earliest: u64,
 }
 
 /// Largest block that lies in two cache lines, or nearly so.
@@ -317,6 +320,7 @@ impl Arena {
         let number = self.take_page(class);
         let page = &mut self.pages[number as usize];
         (page.free, page.fresh, page.live, page.class) = (NO_BLOCK, 0, 0, class as u8);
+        page.earliest = NEVER;
         self.classes[class].free += classes::capacity(class) as u32;
         self.in_use[class / 64] |= 1 << (class % 64);
         let is_large = classes::units(class) * UNIT > SMALL_MAX;
@@ -353,7 +357,9 @@ impl Arena {
         assert!(self.chunks.len() < self.chunks_max, "the caller has asked for room");
         let raw = self.source.next(&mut self.chunks);
         self.chunks.push(Chunk::new(raw));
-        let page = Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };
+        let (next, previous) = (NONE, NONE);
+        let page =
+            Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next, previous, earliest: NEVER };
         self.pages.extend([page; CHUNK_PAGES]);
         let classes = self.pages.as_chunks().0.iter().map(|pages: &[Page; CHUNK_PAGES]| pages.map(|page| page.class));
         self.scout.publish_chunks(self.chunks.iter().map(Chunk::start).zip(classes));
@@ -372,7 +378,7 @@ impl Arena {
     /// Puts a page that belongs to no class into the reserve, or releases it.
     fn pool(&mut self, number: u32) {
         let page = &mut self.pages[number as usize];
-        (page.free, page.fresh, page.live) = (NO_BLOCK, 0, 0);
+        (page.free, page.fresh, page.live, page.earliest) = (NO_BLOCK, 0, 0, NEVER);
         if self.reserve.len() < RESERVE_PAGES {
             self.reserve.push(number);
             return;
@@ -419,6 +425,41 @@ impl Arena {
         }
     }
 
+    // --- expiry ---------------------------------------------------------------------------
+
+    /// Notes that the entry in a block expires, unless its time is 0.
+    #[inline(always)]
+    pub(super) fn note_expiry(&mut self, at: u32, expires_at: u64) {
+        if expires_at != 0 {
+            let page = &mut self.pages[page_of(at)];
+            page.earliest = page.earliest.min(expires_at);
+        }
+    }
+
+    /// Notes that no entry of a page expires earlier.
+    pub(super) fn set_earliest(&mut self, page: usize, expires_at: Option<u64>) {
+        self.pages[page].earliest = expires_at.unwrap_or(NEVER);
+    }
+
+    /// Returns the number of pages, empty ones included.
+    pub(super) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// True if a page may have entries that expire at this time or earlier.
+    pub(super) fn may_be_due(&self, page: usize, due: u64) -> bool {
+        self.pages[page].earliest <= due
+    }
+
+    /// Returns the blocks of a page that are in use.
+    pub(super) fn live_blocks(&self, number: usize) -> impl Iterator<Item = u32> {
+        let page = self.pages[number];
+        let base = (number * PAGE_UNITS) as u32;
+        let starts =
+            (0..u32::from(page.fresh)).step_by(classes::units(usize::from(page.class))).map(move |at| base + at);
+        starts.filter(|&at| Header::read(self.block(at)).is_live())
+    }
+
     // --- compaction -----------------------------------------------------------------------
 
     /// Chooses a page whose entries fit into other pages of its class, and takes it out of use. [`Arena::finish_vacating`] has
@@ -439,10 +480,7 @@ impl Arena {
         let candidates = listed.take_while(|&at| at != NONE).take(CANDIDATES);
         let number = candidates.min_by_key(|&page| self.pages[page as usize].live)?;
         self.detach(number);
-        let base = number * PAGE_UNITS as u32;
-        let fresh = u32::from(self.pages[number as usize].fresh);
-        let starts = (0..fresh).step_by(classes::units(class)).map(|at| base + at);
-        let live = starts.filter(|&at| Header::read(self.block(at)).is_live()).collect();
+        let live = self.live_blocks(number as usize).collect();
         Some(VacatedPage { number, class, live })
     }
 

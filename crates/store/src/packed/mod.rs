@@ -169,6 +169,7 @@ impl Store for PackedStore {
         if old.is_usual(value.len(), attributes, base) {
             old.write_expiry(block, attributes.expires_at);
             old.write_value(block, value);
+            self.arena.note_expiry(location.0, attributes.expires_at);
             return (location, false);
         }
         let new = old.with(value.len(), attributes, base);
@@ -176,6 +177,7 @@ impl Store for PackedStore {
         if new == old && !new.is_shared() {
             new.write_attributes(block, attributes);
             new.write_value(block, value);
+            self.arena.note_expiry(location.0, attributes.expires_at);
             return (location, false);
         }
         self.reshape(hash, location, new, value, attributes)
@@ -184,7 +186,11 @@ impl Store for PackedStore {
     fn set_expiry(&mut self, location: Location, expires_at: u64) -> bool {
         let base = self.expiry_base;
         let block = self.arena.block_mut(location.0);
-        Header::read(block).set_expiry(block, expires_at, base)
+        let can = Header::read(block).set_expiry(block, expires_at, base);
+        if can {
+            self.arena.note_expiry(location.0, expires_at);
+        }
+        can
     }
 
     fn set_encoding(&mut self, location: Location, encoding: u8) {
@@ -239,8 +245,13 @@ impl Store for PackedStore {
         self.sample_expiring_block(random).map(Location)
     }
 
-    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Location>) -> u64 {
-        self.sweep_segment(cursor, found)
+    fn sweep_expiring(&mut self, cursor: u64, due: u64, found: &mut Vec<Location>) -> u64 {
+        self.sweep_page(cursor, due, found)
+    }
+
+    #[inline]
+    fn prefetch(&self, hash: u64) {
+        prefetch(self.table.home(hash));
     }
 
     // --- memory ---------------------------------------------------------------------------
@@ -302,6 +313,7 @@ impl Store for PackedStore {
             let to = self.arena.allocate(page.class);
             // The whole block: the access word goes along.
             self.arena.copy_block(from, to, page.class);
+            self.arena.note_expiry(to, Header::expiry(self.arena.block(to), self.expiry_base));
             self.table.moved(hash, from, to);
             moved(to);
         }
@@ -360,6 +372,7 @@ impl PackedStore {
         header.write_attributes(block, attributes);
         header.write_key(block, key);
         header.write_value(block, value);
+        self.arena.note_expiry(at, attributes.expires_at);
         at
     }
 

@@ -15,6 +15,7 @@ impl PackedStore {
                     let len = Header::read(entry).block_len();
                     let at = arena.allocate(arena.class_of(len));
                     arena.block_mut(at)[..len].copy_from_slice(&entry[..len]);
+                    arena.note_expiry(at, Header::expiry(entry, self.expiry_base));
                     group.set_block(slot, at);
                 }
             }
@@ -63,6 +64,7 @@ impl PackedStore {
         new.write(block);
         new.write_attributes(block, attributes);
         new.write_value(block, value);
+        self.arena.note_expiry(at, attributes.expires_at);
         if at != location.0 {
             self.table.moved(hash, location.0, at);
             self.arena.free(location.0);

@@ -2,6 +2,7 @@
 
 use super::{
     Location, PackedStore,
+    entry::Header,
     segment::{Blocks as _, home_of},
     table::Cursor,
 };
@@ -9,8 +10,8 @@ use crate::{EntryView, Store as _};
 
 /// Most groups without an entry, or empty segments, that one step of a scan skips.
 const SCAN_GROUPS: usize = 64;
-/// Most segments without an entry that expires, that one step of a sweep skips.
-const SWEEP_SEGMENTS: usize = 256;
+/// Most pages without an entry that has expired, that one step of a sweep skips.
+const SWEEP_PAGES: usize = 1024;
 
 impl PackedStore {
     /// Visits the entries that belong to the next group that has any. An entry is visited in the turn of its own group, even
@@ -67,27 +68,28 @@ impl PackedStore {
         self.table.groups(cursor).find_map(|group| group.expiring().from(slot).next().map(|slot| group.block(slot)))
     }
 
-    /// Finds the entries that expire in the next segment that has any, without reading other segments.
-    pub(super) fn sweep_segment(&self, number: u64, found: &mut Vec<Location>) -> u64 {
-        let mut number = number;
-        for _ in 0..SWEEP_SEGMENTS {
-            let cursor = self.table.cursor(number);
-            number = self.table.after_segment(cursor);
-            if self.table.counts(cursor).1 > 0 {
-                for group in self.table.groups(cursor) {
-                    for block in group.expiring().map(|slot| group.block(slot)) {
-                        // The caller will read its time of expiry.
-                        self.entries().prefetch(block);
-                        found.push(Location(block));
-                    }
+    /// Finds the entries that have expired in the next page that may have any, without reading other pages. Entries that come
+    /// at about the same time and live equally long share pages, which then empty one after the other.
+    pub(super) fn sweep_page(&mut self, number: u64, due: u64, found: &mut Vec<Location>) -> u64 {
+        let pages = self.arena.pages();
+        let first = usize::try_from(number).unwrap_or(usize::MAX).min(pages);
+        let end = first.saturating_add(SWEEP_PAGES).min(pages);
+        let page = (first..end).find(|&page| self.arena.may_be_due(page, due));
+        if let Some(page) = page {
+            let mut earliest: Option<u64> = None;
+            for block in self.arena.live_blocks(page) {
+                match Header::expiry(self.arena.block(block), self.expiry_base) {
+                    0 => {}
+                    at if at <= due => found.push(Location(block)),
+                    at => earliest = Some(earliest.map_or(at, |earliest| earliest.min(at))),
                 }
-                break;
             }
-            if number == 0 {
-                break;
-            }
+            self.arena.set_earliest(page, earliest);
         }
-        number
+        match page.map_or(end, |page| page + 1) {
+            next if next == pages => 0,
+            next => next as u64,
+        }
     }
 }
 

@@ -99,8 +99,8 @@ impl Store for Entries {
         self.0.sample_expiring(random)
     }
 
-    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Self::Location>) -> u64 {
-        self.0.sweep_expiring(cursor, found)
+    fn sweep_expiring(&mut self, cursor: u64, due: u64, found: &mut Vec<Self::Location>) -> u64 {
+        self.0.sweep_expiring(cursor, due, found)
     }
 
     fn len(&self) -> usize {

@@ -28,11 +28,12 @@ struct Traffic {
     there: Vec<String>,
     next: usize,
     attributes: Attributes,
+    has_compacted: bool,
 }
 
 impl Traffic {
     fn new(attributes: Attributes) -> Self {
-        Self { random: fastrand::Rng::with_seed(2), there: Vec::new(), next: 0, attributes }
+        Self { random: fastrand::Rng::with_seed(2), there: Vec::new(), next: 0, attributes, has_compacted: false }
     }
 
     fn flow<S: Store>(&mut self, store: &mut S) {
@@ -58,7 +59,7 @@ impl Traffic {
             }
         }
         if self.random.u8(..8) == 0 {
-            store.compact(8, self.random.usize(..3000), NONE, &mut |_| ());
+            store.compact(8, self.random.usize(..3000), NONE, &mut |_| self.has_compacted = true);
         }
     }
 }
@@ -95,30 +96,40 @@ pub(crate) fn scan_shows_what_stays<S: Store>() {
 }
 
 pub(crate) fn sweep_finds_what_expires<S: Store>() {
-    let mut store = S::new(options());
-    let mut traffic = Traffic::new(EXPIRING);
-    for number in 0..1000 {
-        insert(&mut store, &format!("stays:{number}"), 20, EXPIRING);
-        insert(&mut store, &format!("never:{number}"), 20, NONE);
-    }
     for round in 0..12 {
-        let (mut seen, mut cursor, mut steps) = (HashSet::new(), 0, 0);
-        loop {
-            let mut found = Vec::new();
-            cursor = store.sweep_expiring(cursor, &mut found);
-            for view in found.into_iter().map(|location| store.view(location)) {
-                assert_ne!(view.attributes.expires_at, 0);
-                seen.insert(view.key.to_vec());
-            }
-            if cursor == 0 {
-                break;
-            }
-            traffic.flow(&mut store);
-            steps += 1;
-            assert!(steps < 200_000, "the sweep has to end");
+        let mut store = S::new(options());
+        let mut traffic = Traffic::new(EXPIRING);
+        for number in 0..1000 {
+            insert(&mut store, &format!("stays:{number}"), 20, EXPIRING);
+            insert(&mut store, &format!("never:{number}"), 20, NONE);
+        }
+        (0..round * 50).for_each(|_| traffic.flow(&mut store));
+        let mut seen = HashSet::new();
+        sweep(&mut store, &mut seen, |store| traffic.flow(store));
+        if traffic.has_compacted {
+            sweep(&mut store, &mut seen, |_| ());
         }
         let stay = (0..1000).map(|number| format!("stays:{number}").into_bytes());
         assert_eq!(stay.filter(|key| !seen.contains(key)).count(), 0, "round {round}");
+    }
+}
+
+/// Collects the keys of the entries that one round of a sweep finds.
+fn sweep<S: Store>(store: &mut S, seen: &mut HashSet<Vec<u8>>, mut between: impl FnMut(&mut S)) {
+    let (mut cursor, mut steps) = (0, 0);
+    loop {
+        let mut found = Vec::new();
+        cursor = store.sweep_expiring(cursor, EXPIRING.expires_at, &mut found);
+        for view in found.into_iter().map(|location| store.view(location)) {
+            assert_ne!(view.attributes.expires_at, 0);
+            seen.insert(view.key.to_vec());
+        }
+        if cursor == 0 {
+            break;
+        }
+        between(store);
+        steps += 1;
+        assert!(steps < 200_000, "the sweep has to end");
     }
 }
 
