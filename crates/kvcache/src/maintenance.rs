@@ -33,6 +33,10 @@ const HUGE_PAGES: usize = 4;
 /// bytes.
 const FREED_SHARE: usize = 16;
 const FREED_BYTES_MIN: usize = 1 << 20;
+/// Memory beyond what is in use at which a limited server's heap gives back what is free: a share of what is in use, and never
+/// less than so many bytes.
+const EXCESS_SHARE: usize = 64;
+const EXCESS_BYTES_MIN: usize = 4 << 20;
 /// Ticks after which memory is taken to fall no further: what readers without a lock may look at is freed later.
 const STABLE_TICKS: u32 = 5;
 
@@ -82,7 +86,11 @@ fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates, heap: &mu
     shrink(&state.space, pause, now, BUDGET);
     Pin::collect();
     sys::memory::unite_advised(HUGE_PAGES);
-    if heap.should_trim(bytes + state.clients.memory.bytes()) {
+    let in_use = bytes + state.clients.memory.bytes();
+    let is_limited = state.settings.memory_max().is_some();
+    let resident = if is_limited { sys::memory::resident().ok() } else { None };
+    let has_excess = resident.is_some_and(|resident| heap.has_excess(in_use, resident));
+    if heap.should_trim(in_use) || has_excess {
         sys::memory::trim_heap();
     }
     state.settings.enforce_idle_timeout(&state.clients, now.unix_ms);
@@ -100,6 +108,9 @@ struct Heap {
     last: usize,
     /// Ticks since it has last fallen.
     stable_ticks: u32,
+    /// Least resident bytes beside those in use, since the heap was last trimmed: the program itself and what no trimming
+    /// gives back. `None`: it has just been trimmed.
+    excess_min: Option<usize>,
 }
 
 impl Heap {
@@ -115,6 +126,16 @@ impl Heap {
             self.highest = bytes;
         }
         should_trim
+    }
+
+    /// Returns true if the heap seems to hold much that is free, as where large values have made way for small ones: those lie
+    /// elsewhere, and what is in use does not fall.
+    fn has_excess(&mut self, in_use: usize, resident: u64) -> bool {
+        let excess = usize::try_from(resident).unwrap_or(usize::MAX).saturating_sub(in_use);
+        let least = self.excess_min.map_or(excess, |least| least.min(excess));
+        let has_excess = excess - least >= EXCESS_BYTES_MIN.max(in_use / EXCESS_SHARE);
+        self.excess_min = (!has_excess).then_some(least);
+        has_excess
     }
 }
 
@@ -237,6 +258,20 @@ mod tests {
         assert_eq!(trims(&[90, 80, 80, 80, 80, 80]), [false; 6], "it may fall further");
         assert_eq!(trims(&[80, 80, 79, 79, 79, 79, 79, 79]), [true, false, false, false, false, false, false, false]);
         assert_eq!(trims(&[0, 0, 0, 0, 0, 0, 0]), [false, false, false, false, false, true, false]);
+    }
+
+    #[test]
+    fn the_heap_is_trimmed_where_more_is_resident_than_in_use() {
+        const MIB: usize = 1 << 20;
+        let mut heap = Heap::default();
+        let mut trims = |in_use: usize, resident: u64| heap.has_excess(in_use * MIB, resident * MIB as u64);
+        assert!(!trims(0, 20), "the program");
+        assert!(!trims(100, 120) && !trims(100, 123));
+        assert!(trims(100, 124));
+        assert!(!trims(100, 123), "that much is not free");
+        assert!(!trims(100, 126) && trims(100, 127));
+        assert!(!trims(1000, 1010) && !trims(1000, 1025), "a larger server may have more");
+        assert!(trims(1000, 1026));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Each step says what it needs; a step whose tools are missing is skipped with a reason, and fails where nothing may be
 //! skipped (`QUINTET_PEERS=required`).
 
+mod churn;
 mod clients;
 mod deploy;
 mod dist;
@@ -59,6 +60,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     trace_requests: u64,
 
+    /// Seconds of `churn`
+    #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    churn_seconds: u64,
+
     /// Root that the kernel of `ktls` has been installed or unpacked below
     #[arg(long, default_value = "/", value_name = "DIR")]
     kernel_root: PathBuf,
@@ -96,6 +101,8 @@ enum Step {
     Locks,
     /// One trace of requests on every driver of each server: the same replies
     Trace,
+    /// Churn of sizes and times to live in kvcache under --maxmemory: resident memory stays within it and a twentieth
+    Churn,
 }
 
 /// Outcome of a step, if nothing broke.
@@ -164,6 +171,7 @@ impl Step {
             Self::Clients => clients::run(&args.only),
             Self::Locks => locks::run(Duration::from_secs(args.lock_seconds)),
             Self::Trace => trace::run(args.trace_requests),
+            Self::Churn => churn::run(Duration::from_secs(args.churn_seconds)),
         }
     }
 }
