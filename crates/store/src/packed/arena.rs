@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 mod checks;
+mod passes;
 
 use std::{
     mem::MaybeUninit,
@@ -33,8 +34,6 @@ const CHUNKS_NEAR: usize = 16;
 const ACCESS_BYTES: usize = 4;
 /// Empty pages that are kept in reserve; the others are given back to the kernel.
 const RESERVE_PAGES: usize = 4;
-/// Pages of a class that are compared to find the one to vacate.
-const CANDIDATES: usize = 64;
 /// Generations of one arena. Those of the next arena begin behind them, so that no two arenas share one.
 const GENERATIONS: u64 = 1 << 40;
 static NEXT_GENERATION: AtomicU64 = AtomicU64::new(GENERATIONS);
@@ -424,77 +423,4 @@ impl Arena {
             next.previous = previous;
         }
     }
-
-    // --- expiry ---------------------------------------------------------------------------
-
-    /// Notes that the entry in a block expires, unless its time is 0.
-    #[inline(always)]
-    pub(super) fn note_expiry(&mut self, at: u32, expires_at: u64) {
-        if expires_at != 0 {
-            let page = &mut self.pages[page_of(at)];
-            page.earliest = page.earliest.min(expires_at);
-        }
-    }
-
-    /// Notes that no entry of a page expires earlier.
-    pub(super) fn set_earliest(&mut self, page: usize, expires_at: Option<u64>) {
-        self.pages[page].earliest = expires_at.unwrap_or(NEVER);
-    }
-
-    /// Returns the number of pages, empty ones included.
-    pub(super) fn pages(&self) -> usize {
-        self.pages.len()
-    }
-
-    /// True if a page may have entries that expire at this time or earlier.
-    pub(super) fn may_be_due(&self, page: usize, due: u64) -> bool {
-        self.pages[page].earliest <= due
-    }
-
-    /// Returns the blocks of a page that are in use.
-    pub(super) fn live_blocks(&self, number: usize) -> impl Iterator<Item = u32> {
-        let page = self.pages[number];
-        let base = (number * PAGE_UNITS) as u32;
-        let starts =
-            (0..u32::from(page.fresh)).step_by(classes::units(usize::from(page.class))).map(move |at| base + at);
-        starts.filter(|&at| Header::read(self.block(at)).is_live())
-    }
-
-    // --- compaction -----------------------------------------------------------------------
-
-    /// Chooses a page whose entries fit into other pages of its class, and takes it out of use. [`Arena::finish_vacating`] has
-    /// to follow.
-    pub(super) fn vacate(&mut self) -> Option<VacatedPage> {
-        let spare = |class: &usize| self.classes[*class].free as usize / classes::capacity(*class);
-        // A page can be emptied if as many blocks are free as a page has: the others then have room for its entries.
-        let in_use = self.in_use.into_iter().enumerate().flat_map(|(word, mut rest)| {
-            std::iter::from_fn(move || {
-                let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
-                rest &= rest - 1;
-                Some(64 * word + bit)
-            })
-        });
-        let class = in_use.max_by_key(spare).filter(|class| spare(class) > 0)?;
-        let page = |number: u32| self.pages.get(number as usize);
-        let listed = std::iter::successors(Some(self.classes[class].first), |&at| page(at).map(|page| page.next));
-        let candidates = listed.take_while(|&at| at != NONE).take(CANDIDATES);
-        let number = candidates.min_by_key(|&page| self.pages[page as usize].live)?;
-        self.detach(number);
-        let live = self.live_blocks(number as usize).collect();
-        Some(VacatedPage { number, class, live })
-    }
-
-    /// Notes that the entries of the page have been moved.
-    pub(super) fn finish_vacating(&mut self, page: VacatedPage) {
-        self.next_generation();
-        self.pool(page.number);
-    }
-}
-
-/// A page that is being emptied.
-pub(super) struct VacatedPage {
-    number: u32,
-    pub(super) class: usize,
-    /// Blocks that have to move.
-    pub(super) live: Vec<u32>,
 }

@@ -9,6 +9,7 @@ mod address;
 mod arena;
 mod classes;
 mod copy;
+mod entries;
 mod entry;
 mod external;
 mod group;
@@ -25,14 +26,15 @@ pub use self::scout::PackedScout;
 use self::{
     arena::Arena,
     classes::UNIT,
+    entries::Entries,
     entry::{ExpiryBase, Header},
     external::ExternalStrings,
     group::tag_of,
     memory::prefetch,
-    segment::Blocks,
+    segment::Blocks as _,
     table::Table,
 };
-use crate::{Attributes, EntryView, KeyHasher, Store, StoreOptions};
+use crate::{Attributes, EntryView, Store, StoreOptions};
 
 /// The packed store.
 ///
@@ -285,7 +287,7 @@ impl Store for PackedStore {
     fn room(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
         match self.arena.is_nearly_full() {
             false => usize::MAX,
-            true => self.arena.room(self.arena.class_of(self.header(key_len, value_len, attributes).block_len())),
+            true => self.room_near_the_end(key_len, value_len, attributes),
         }
     }
 
@@ -344,6 +346,13 @@ impl PackedStore {
     #[inline]
     fn header(&self, key_len: usize, value_len: usize, attributes: Attributes) -> Header {
         Header::new(key_len, value_len, attributes, self.base_for(attributes))
+    }
+
+    /// [`Store::room`] where little is left. Apart, so that an insertion does not pay for what it needs.
+    #[cold]
+    #[inline(never)]
+    fn room_near_the_end(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
+        self.arena.room(self.arena.class_of(self.header(key_len, value_len, attributes).block_len()))
     }
 
     #[inline(always)]
@@ -424,36 +433,6 @@ fn external_bytes(header: Header, key_len: usize, value_len: usize) -> usize {
     let key = if header.is_long_key() { ExternalStrings::footprint(key_len) } else { 0 };
     let value = if header.is_shared() { ExternalStrings::footprint(value_len) } else { 0 };
     key + value
-}
-
-/// Entries as the table sees them.
-struct Entries<'s> {
-    arena: &'s Arena,
-    external: &'s ExternalStrings,
-    hasher: &'s KeyHasher,
-}
-
-impl<'s> Entries<'s> {
-    #[inline]
-    fn key(&self, header: Header, block: &'s [u8]) -> &'s [u8] {
-        match header.is_long_key() {
-            false => header.key(block),
-            true => self.external.get(header.key(block)).map_or(&[], |key| key),
-        }
-    }
-}
-
-impl Blocks for Entries<'_> {
-    #[inline]
-    fn hash(&self, at: u32) -> u64 {
-        let block = self.arena.block(at);
-        self.hasher.hash(self.key(Header::read(block), block))
-    }
-
-    #[inline]
-    fn prefetch(&self, at: u32) {
-        prefetch(self.arena.block(at).as_ptr());
-    }
 }
 
 #[cfg(test)]
