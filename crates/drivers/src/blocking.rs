@@ -19,6 +19,7 @@ use crate::{
     clock,
     closing::end_output,
     counters::{Tally, ThreadCounters},
+    descriptor::BLOCKING_CALLS,
     peer::{peer, uptake},
     pipes::Pipes,
     shutdown::{Registration, Stage},
@@ -50,6 +51,7 @@ impl Driver for Blocking {
         connection: ConnectionModel::Thread,
         waits_in: Wait::Recv,
         reads_into: ReadBuffer::Session,
+        calls: BLOCKING_CALLS,
         ..Descriptor::PLAIN_CALLS
     };
 

@@ -4,6 +4,7 @@
 use std::{fmt, io};
 
 use serde::{Serialize, Serializer};
+use sys::ring::Refusal;
 
 /// Facts about one driver. `--list-backends` prints them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -33,6 +34,9 @@ pub struct Descriptor {
     pub is_optional: bool,
     /// Facility of the kernel that not every machine offers.
     pub needs: Option<&'static str>,
+    /// System calls that it makes beside those of every server, for a filter of calls.
+    #[serde(skip)]
+    pub calls: &'static [&'static str],
 }
 
 impl Descriptor {
@@ -53,6 +57,7 @@ impl Descriptor {
         registers_memory: false,
         is_optional: false,
         needs: None,
+        calls: &[],
     };
 
     /// Facts that the runtimes share which have a ring for each thread, and operations that own their buffers.
@@ -66,6 +71,7 @@ impl Descriptor {
         sends_memory: MemoryPath::RingSend,
         is_optional: true,
         needs: Some(IO_URING),
+        calls: RING_CALLS,
         ..Self::PLAIN_CALLS
     };
 
@@ -204,10 +210,8 @@ pub struct Unavailable {
 
 impl Unavailable {
     pub(crate) fn without_io_uring(error: &io::Error) -> Self {
-        Self {
-            why: format!("the kernel refuses {IO_URING}: {error}"),
-            remedy: "Linux 6.1 with kernel.io_uring_disabled=0",
-        }
+        let refusal = Refusal::find(error);
+        Self { why: refusal.to_string(), remedy: refusal.remedy() }
     }
 }
 
@@ -221,3 +225,12 @@ impl std::error::Error for Unavailable {}
 
 /// [`Descriptor::needs`] of drivers on a ring.
 pub(crate) const IO_URING: &str = "io_uring";
+
+/// [`Descriptor::calls`] of event loops on epoll(7).
+pub(crate) const EPOLL_CALLS: &[&str] = &["epoll_create1", "epoll_ctl", "epoll_wait"];
+
+/// [`Descriptor::calls`] of drivers on a ring.
+pub(crate) const RING_CALLS: &[&str] = &["io_uring_enter", "io_uring_register", "io_uring_setup"];
+
+/// [`Descriptor::calls`] of threads that wait in calls.
+pub(crate) const BLOCKING_CALLS: &[&str] = &["ppoll"];

@@ -7,6 +7,7 @@ use proto::Protocol;
 use crate::{
     ConnectionModel, Descriptor, Driver, Serving,
     accept::ConnectionLimit,
+    descriptor::EPOLL_CALLS,
     event_loop::{EventLoop, Inline},
     on_threads,
 };
@@ -20,6 +21,7 @@ impl Driver for Epoll {
         connection: ConnectionModel::Loop,
         listener_per_thread: true,
         batches: true,
+        calls: EPOLL_CALLS,
         ..Descriptor::PLAIN_CALLS
     };
 

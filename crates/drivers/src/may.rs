@@ -30,6 +30,7 @@ use sys::listen::Listener;
 use crate::{
     ConnectionModel, Descriptor, Driver, Serving, Wait,
     accept::{Acceptor, ConnectionLimit},
+    descriptor::EPOLL_CALLS,
     tasks::{AcceptorDrain, Crew, Eager, Incoming, Ready, Shared, Watch, serve_connection},
 };
 
@@ -50,6 +51,7 @@ impl Driver for May {
         connection: ConnectionModel::Coroutine,
         waits_in: Wait::Epoll,
         is_optional: true,
+        calls: EPOLL_CALLS,
         ..Descriptor::PLAIN_CALLS
     };
 

@@ -20,6 +20,7 @@ use proto::Protocol;
 use crate::{
     ConnectionModel, DefaultWorkers, Descriptor, Driver, ReadBuffer, Serving, Wait,
     blocking::{AcceptedConnection, Connection, Next, Server, accept_on_threads},
+    descriptor::BLOCKING_CALLS,
     join_all,
 };
 
@@ -40,6 +41,7 @@ impl Driver for Pool {
         default_workers: DefaultWorkers::Fixed(WORKERS),
         waits_in: Wait::Recv,
         reads_into: ReadBuffer::Session,
+        calls: BLOCKING_CALLS,
         ..Descriptor::PLAIN_CALLS
     };
 

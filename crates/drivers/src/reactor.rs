@@ -9,6 +9,7 @@ use crate::{
     ConnectionModel, DefaultWorkers, Descriptor, Driver, Serving,
     accept::ConnectionLimit,
     clock,
+    descriptor::EPOLL_CALLS,
     event_loop::{EventLoop, Executor, Job, LoopMessage},
     join_all,
     mailbox::{Key, Mailbox},
@@ -46,6 +47,7 @@ impl Driver for Reactor {
         connection: ConnectionModel::Loop,
         default_workers: DefaultWorkers::PerProcessor,
         listener_per_thread: true,
+        calls: EPOLL_CALLS,
         ..Descriptor::PLAIN_CALLS
     };
 

@@ -29,6 +29,8 @@ impl Driver for Smol {
         connection: ConnectionModel::Task,
         waits_in: Wait::EpollOneshot,
         is_optional: true,
+        // The crate waits by the second; its timers are descriptors where the kernel lacks that.
+        calls: &["epoll_create1", "epoll_ctl", "epoll_pwait2", "timerfd_create", "timerfd_settime"],
         ..Descriptor::PLAIN_CALLS
     };
 

@@ -21,6 +21,7 @@ use tokio::{
 use crate::{
     Config, ConnectionModel, Descriptor, Driver, Serving,
     accept::{Acceptor, ConnectionLimit},
+    descriptor::EPOLL_CALLS,
     tasks::{AcceptorDrain, Incoming, Ready, Shared, Timer, serve_connection},
 };
 
@@ -35,6 +36,7 @@ impl Driver for Tokio {
         name: "tokio",
         about: "one tokio task per connection on a multi-thread runtime",
         connection: ConnectionModel::Task,
+        calls: EPOLL_CALLS,
         ..Descriptor::PLAIN_CALLS
     };
 

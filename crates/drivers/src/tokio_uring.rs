@@ -66,6 +66,7 @@ impl Driver for TokioUring {
         registers_memory: false,
         is_optional: false,
         needs: Some(IO_URING),
+        calls: &["epoll_create1", "epoll_ctl", "epoll_wait", "io_uring_enter", "io_uring_setup", "poll"],
     };
 
     fn probe() -> Result<(), Unavailable> {

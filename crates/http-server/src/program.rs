@@ -31,6 +31,8 @@ struct Options {
 impl Cli for Options {
     const NAME: &'static str = "http-server";
     const LISTEN: &'static str = "127.0.0.1:8080";
+    const CALLS: &'static [&'static str] =
+        &["getdents64", "getsockname", "lseek", "openat2", "ppoll", "pread64", "readlink", "sendfile"];
 
     fn check(&self) -> Result<(), String> {
         self.http.tree.check(&self.service)

@@ -71,6 +71,8 @@ fn read_slot_map(kv: &KvArgs, addresses: &[Address]) -> anyhow::Result<Option<Sl
 impl Cli for Options {
     const NAME: &'static str = "kvcache";
     const LISTEN: &'static str = "127.0.0.1:6379";
+    const CALLS_OF_FLAGS: &'static [&'static str] = &["flock", "fsync", "rename", "unlink"];
+    const CALLS: &'static [&'static str] = &["getrusage", "getsockname", "ppoll", "readlink", "sysinfo"];
 
     fn service(&self) -> &ServiceArgs {
         &self.service
@@ -86,6 +88,7 @@ impl Cli for Options {
     fn keep(&self, kept: &mut Confinement) {
         if let Some(snapshot) = &self.kv.snapshot {
             kept.write_replaceable(snapshot);
+            kept.calls.extend(Self::CALLS_OF_FLAGS);
         }
         if let Some(LineTarget::File(events)) = &self.kv.events {
             kept.write_replaceable(events);

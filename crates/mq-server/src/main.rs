@@ -4,7 +4,7 @@ use std::{env, path::Path, process::ExitCode};
 
 use anyhow::Context;
 use clap::Parser;
-use mq_server::MqArgs;
+use mq_server::{MqArgs, copy::CopyKind};
 use service::{Dimension, Need, Program, ShellArgs};
 use sys::confinement::Confinement;
 
@@ -29,6 +29,29 @@ struct Arguments {
 
 impl Program for Arguments {
     const NAME: &'static str = "mq-server";
+    const CALLS_OF_FLAGS: &'static [&'static str] = &["io_uring_enter", "io_uring_setup"];
+    const CALLS: &'static [&'static str] = &[
+        "epoll_create1",
+        "epoll_ctl",
+        "epoll_wait",
+        "flock",
+        "getdents64",
+        "mq_getsetattr",
+        "mq_open",
+        "mq_timedreceive",
+        "mq_timedsend",
+        "mq_unlink",
+        "openat2",
+        "pause",
+        "ppoll",
+        "pread64",
+        "sendfile",
+        "splice",
+        "tee",
+        "timerfd_settime",
+        "unlinkat",
+        "vmsplice",
+    ];
 
     fn check(&self) -> Result<(), String> {
         self.mq.check()
@@ -52,6 +75,9 @@ impl Program for Arguments {
         // Landlock knows a queue as a file of this file system, and only where that is mounted.
         let queues = Path::new(sys::mqueue::MOUNTED);
         kept.write(queues);
+        if self.mq.copy == CopyKind::Uring {
+            kept.calls.extend(Self::CALLS_OF_FLAGS);
+        }
         if !queues.is_dir() {
             kept.obstacle =
                 Some("queues can be allowed only where /dev/mqueue is mounted (mount -t mqueue mqueue /dev/mqueue)");

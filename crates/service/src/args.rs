@@ -58,8 +58,8 @@ pub struct ShellArgs {
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub user: Option<String>,
 
-    /// Give up, by Landlock, all files but those that the flags name, all programs, TCP connections to others, and signals
-    /// to them
+    /// Give up all files but those that the flags name, all programs, connections to others and signals to them (Landlock),
+    /// and all system calls but those of the server (seccomp)
     #[arg(long, value_name = "CHOICE", default_value = "off")]
     pub sandbox: Sandbox,
 

@@ -4,12 +4,15 @@ use std::{env, process};
 
 use clap::{Arg, ArgMatches, Command, error::ErrorKind};
 use drivers::DriverSet;
-use sys::{confinement::Confinement, listen::Address};
+use sys::{confinement::Confinement, ktls::Support, listen::Address};
 
 use crate::{
-    DescriptorDemand, Dimension, Invalid, Need, ServiceArgs, ShellArgs, TlsArgs, TlsDialect, args, backends,
+    DescriptorDemand, Dimension, Invalid, KernelTlsUse, Need, ServiceArgs, ShellArgs, TlsArgs, TlsDialect, args,
+    backends,
     config::{CommandLine, LoadError, Loaded},
-    output, usage,
+    output,
+    sandbox::{CALL_OF_UNIX_ADDRESSES, CALLS_OF_TLS},
+    usage,
 };
 
 /// Part of the command line that depends on the drivers that a program has.
@@ -48,6 +51,12 @@ pub trait Cli: clap::Parser {
 
     /// Flags, by their long names, with a letter as well: `("driver", 'l')`.
     const LETTERS: &'static [(&'static str, char)] = &[];
+
+    /// System calls of the server beside those that all make and those of its driver: for `--sandbox`.
+    const CALLS: &'static [&'static str] = &[];
+
+    /// System calls that some of its flags bring along; [`Cli::keep`] adds them where these are given.
+    const CALLS_OF_FLAGS: &'static [&'static str] = &[];
 
     /// Checks flags that are right each for itself: bad usage, with its reason.
     ///
@@ -149,6 +158,10 @@ pub trait Program: clap::Parser {
     const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[];
     /// See [`Cli::LETTERS`].
     const LETTERS: &'static [(&'static str, char)] = &[];
+    /// See [`Cli::CALLS`].
+    const CALLS: &'static [&'static str] = &[];
+    /// See [`Cli::CALLS_OF_FLAGS`].
+    const CALLS_OF_FLAGS: &'static [&'static str] = &[];
 
     /// Checks flags that are right each for itself: bad usage, with its reason.
     ///
@@ -173,6 +186,9 @@ pub trait Program: clap::Parser {
     fn kept(&self) -> Confinement {
         Confinement::default()
     }
+
+    /// Asks the kernel what a confined process could not.
+    fn prepare_for_confinement(&self) {}
 
     /// Limits of the machine that matter, for `--check-machine`.
     fn all_needs(&self) -> Vec<Need> {
@@ -213,6 +229,8 @@ impl<C: Cli> Program for C {
     const DEFAULTS: &'static [(&'static str, &'static str)] = <C as Cli>::DEFAULTS;
     const ENVIRONMENT: &'static [(&'static str, &'static str)] = <C as Cli>::ENVIRONMENT;
     const LETTERS: &'static [(&'static str, char)] = <C as Cli>::LETTERS;
+    const CALLS: &'static [&'static str] = <C as Cli>::CALLS;
+    const CALLS_OF_FLAGS: &'static [&'static str] = <C as Cli>::CALLS_OF_FLAGS;
 
     fn check(&self) -> Result<(), String> {
         self.tls().map_or(Ok(()), |(args, _)| args.check())?;
@@ -243,9 +261,20 @@ impl<C: Cli> Program for C {
         if let Some(args) = tls {
             let files = args.tls_cert.iter().chain(&args.tls_key).chain(&args.tls_client_ca);
             files.for_each(|file| kept.read_replaceable(file));
+            kept.calls.extend(CALLS_OF_TLS);
         }
         self.keep(&mut kept);
         kept
+    }
+
+    fn prepare_for_confinement(&self) {
+        if let Some((args, dialect)) = self.tls()
+            && !args.tls_listen.is_empty()
+            && dialect.kernel != KernelTlsUse::Off
+        {
+            // The answer is asked for again.
+            let _ = Support::probe();
+        }
     }
 
     fn all_needs(&self) -> Vec<Need> {
@@ -281,7 +310,10 @@ impl<C: Cli> Program for C {
 pub(crate) fn keep_address(kept: &mut Confinement, address: &Address) {
     match address {
         Address::Tcp(address) => kept.ports.push(address.port()),
-        Address::Unix(path) => kept.write_replaceable(path),
+        Address::Unix(path) => {
+            kept.write_replaceable(path);
+            kept.calls.push(CALL_OF_UNIX_ADDRESSES);
+        }
     }
 }
 

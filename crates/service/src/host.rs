@@ -263,6 +263,7 @@ impl<D: DriverSet> Host<D> {
             listeners.map_err(|(address, why)| anyhow!(why).context(format!("cannot listen on {address}")))?;
         let endpoints = self.endpoints(listeners.addresses());
         let Self { mut shell, driver, config, .. } = self;
+        shell.serves_with(driver.descriptor());
         let statistics = config.statistics.clone();
         shell.listens_on(listeners.handles(), move || {
             let counts = statistics.counts();

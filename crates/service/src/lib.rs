@@ -107,7 +107,7 @@ fn answer<P: Program>(flags: &DriverFlags, Loaded { program, effective }: &Loade
     let shell = program.shell();
     if let Some(generated) = shell.generate {
         let command = (flags.adapt)(cli::command::<P>(|_| false));
-        let written = generated.write(command, P::NAME, &mut std::io::stdout());
+        let written = generated.write::<P>(command, &mut std::io::stdout());
         return Some(if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     if shell.check_machine {

@@ -3,6 +3,7 @@
 use std::{fmt, sync::mpsc, time::Duration};
 
 use anyhow::Context;
+use drivers::Descriptor;
 use sys::{
     listen::{Address, Listener, ListenerHandle},
     signals::ServerSignals,
@@ -17,7 +18,8 @@ use crate::{
     line_writer::LineMetrics,
     manager::{Manager, Subject},
     metrics::{BoundMetrics, Metrics, Registry},
-    output, sandbox,
+    output,
+    sandbox::Confined,
     stopping::{AtEnd, AtOnce, Stop, Watch},
     upgrade,
 };
@@ -47,8 +49,8 @@ pub struct Shell {
     count_accepted: Option<Box<dyn Fn() -> u64 + Send>>,
     /// True if a successor of this process needs nothing but its sockets.
     is_replaceable: bool,
-    /// True if the process has given up what it does not need ([`crate::Sandbox`]).
-    is_confined: bool,
+    /// Confinement of the process, if it has given up what it does not need ([`crate::Sandbox`]).
+    confined: Option<Confined>,
     /// User that the process becomes when its addresses are bound.
     user: Option<Account>,
     /// Time between the drain timeout and the end of the process.
@@ -62,7 +64,7 @@ impl Shell {
         let find = |name: &String| Account::find(name).with_context(|| format!("--user {name}"));
         let user = args.user.as_ref().map(find).transpose()?;
         // Threads inherit it.
-        let is_confined = sandbox::confine(program)?;
+        let confined = Confined::begin(program, user)?;
         let metrics = match &args.metrics {
             None => program.default_metrics().map(|address| address.parse()).transpose().context("metrics")?,
             said => said.clone(),
@@ -87,7 +89,7 @@ impl Shell {
             sockets: Vec::new(),
             count_accepted: None,
             is_replaceable: false,
-            is_confined,
+            confined,
             user,
             margin: Duration::ZERO,
         })
@@ -173,6 +175,13 @@ impl Shell {
         &mut self.inherited.listeners
     }
 
+    /// Leaves a confined process the system calls of the driver that it serves with.
+    pub(crate) fn serves_with(&mut self, driver: &Descriptor) {
+        if let Some(confined) = &mut self.confined {
+            confined.keep_calls_of(driver);
+        }
+    }
+
     /// Names the sockets of the server, and how many connections have been accepted from them or refused.
     pub(crate) fn listens_on(
         &mut self,
@@ -185,10 +194,7 @@ impl Shell {
 
     /// Lets SIGUSR2 start the program anew with the sockets of this process, unless that may start no program.
     pub(crate) fn set_replaceable(&mut self) {
-        self.is_replaceable = !self.is_confined;
-        if self.is_confined {
-            self.hooks.why_no_upgrade = "--sandbox: this process may start no program";
-        }
+        self.is_replaceable = true;
     }
 
     /// Watches for signals, calls `ready`, announces the `endpoints` and serves until `serve` returns, which it has
@@ -218,11 +224,20 @@ impl Shell {
         let Inherited { listeners: unwanted, predecessor } = self.inherited;
         upgrade::check_unwanted(&unwanted, predecessor.is_some())?;
         drop(unwanted);
-        if self.is_replaceable {
-            self.hooks.upgrade.push(upgrade::hook(self.sockets.clone(), self.stop.clone()));
+        let launcher = self.confined.as_mut().and_then(Confined::take_launcher);
+        match launcher {
+            // It ends.
+            launcher if !self.is_replaceable => drop(launcher),
+            None if self.confined.is_some() => {
+                self.hooks.why_no_upgrade = "--sandbox: this process may start no program";
+            }
+            launcher => self.hooks.upgrade.push(upgrade::hook(self.sockets.clone(), self.stop.clone(), launcher)),
         }
         // Not before all sockets are bound, and before anybody is served.
         change_user(self.user)?;
+        if let Some(confined) = self.confined {
+            confined.complete()?;
+        }
         let watch = Watch::new(self.stop, drain_timeout, self.sockets, self.at_end, self.at_once, self.hooks);
         watch.start(self.signals, self.stopped);
         ready();

@@ -6,14 +6,15 @@ use std::{env, ffi::OsString, thread, time::Duration};
 use anyhow::{Context, ensure};
 use proto::RETIRE_AFTER;
 use sys::{
+    launcher::Launcher,
     listen::{Listener, ListenerHandle},
-    successor::Successor,
+    successor::{HandedSocket, Successor},
 };
 
 use crate::{hooks::Hook, stopping::Stop};
 
 /// Time that a new process has to become ready.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Time that connections have to come to their end before the drain begins: enough for each to see that it is to, whatever
 /// its driver waits in, and to be quiet afterwards for as long as a request may be on its way.
 const RETIREMENT: Duration = RETIRE_AFTER.saturating_mul(3);
@@ -29,18 +30,16 @@ pub(crate) fn check_unwanted(unwanted: &[Listener], has_predecessor: bool) -> an
     Ok(())
 }
 
-/// Starts the program anew, waits until it is ready, and then ends this process.
-pub(crate) fn hook(sockets: Vec<ListenerHandle>, stop: Stop) -> Hook {
-    let mut line = env::args_os();
-    let program = line.next().unwrap_or_default();
-    let args: Vec<OsString> = line.collect();
+/// Starts the program anew, waits until it is ready, and then ends this process. One that is confined asks its `launcher`.
+pub(crate) fn hook(sockets: Vec<ListenerHandle>, stop: Stop, launcher: Option<Launcher>) -> Hook {
     Box::new(move || {
         if stop.is_draining() {
             return Ok(()); // The last one is about to end this process.
         }
-        let successor = Successor::start(&program, &args, &sockets).context("it cannot be started")?;
-        let id = successor.id();
-        successor.wait(PATIENCE).with_context(|| format!("process {id}"))?;
+        let id = match &launcher {
+            Some(launcher) => launcher.start(&sockets)?,
+            None => start(&sockets)?,
+        };
         tracing::info!("process {id} has taken over");
         stop.manager().handed_over(id);
         sockets.iter().for_each(ListenerHandle::give_file_away);
@@ -49,4 +48,15 @@ pub(crate) fn hook(sockets: Vec<ListenerHandle>, stop: Stop) -> Hook {
         stop.drain(format_args!("process {id} has taken over"));
         Ok(())
     })
+}
+
+fn start(sockets: &[ListenerHandle]) -> anyhow::Result<u32> {
+    let mut line = env::args_os();
+    let program = line.next().unwrap_or_default();
+    let args: Vec<OsString> = line.collect();
+    let successor = HandedSocket::duplicate_all(sockets).and_then(|sockets| Successor::start(&program, &args, sockets));
+    let successor = successor.context("it cannot be started")?;
+    let id = successor.id();
+    successor.wait(PATIENCE).with_context(|| format!("process {id}"))?;
+    Ok(id)
 }

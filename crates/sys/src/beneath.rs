@@ -203,7 +203,7 @@ impl Root {
     pub fn open(path: impl AsRef<Path>) -> rustix::io::Result<Self> {
         let path = path.as_ref();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = fs::open(path, flags, Mode::empty())?;
+        let directory = fs::openat(fs::CWD, path, flags, Mode::empty())?;
         let stat = fs::fstat(&directory)?;
         let resolver = match fs::openat2(&directory, c".", flags, Mode::empty(), ResolveFlags::BENEATH) {
             Ok(_) => Resolver::Kernel,

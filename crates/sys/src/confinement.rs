@@ -10,6 +10,8 @@ use landlock::{
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
+use crate::{ring, seccomp::look_up_parameters};
+
 /// Newest version of the interface that is used. On an older kernel what that cannot refuse is left open.
 const INTERFACE: ABI = ABI::V6;
 
@@ -34,12 +36,18 @@ pub struct Confinement {
     pub paths: Vec<PathRight>,
     /// Ports that may be bound. With 0 among them all may: the one that the kernel chooses is bound again for other threads.
     pub ports: Vec<u16>,
-    /// Reason that the process needs more than can be named here.
+    /// System calls that the flags of the process bring along ([`crate::seccomp`]).
+    pub calls: Vec<&'static str>,
+    /// Reason that the files that the process needs cannot be named here.
     pub obstacle: Option<&'static str>,
+    /// Reason that the process cannot be confined at all.
+    pub unconfined: Option<&'static str>,
 }
 
-/// Paths that every process keeps: its memory in use, for metrics, and the device that takes everything.
-const OWN_PATHS: [(&str, Right); 2] = [("/proc/self/statm", Right::Read), ("/dev/null", Right::Write)];
+/// Paths that every process keeps: its memory in use, for metrics, the device that takes everything, and the setting that says
+/// why there is no ring.
+const OWN_PATHS: [(&str, Right); 3] =
+    [("/proc/self/statm", Right::Read), ("/dev/null", Right::Write), (ring::SETTING, Right::Read)];
 
 /// Reason that the process cannot be confined.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +76,18 @@ impl Confinement {
         }
     }
 
+    /// Allows to read a directory, and where its name is a symbolic link, also those beside its target, so that the link can be
+    /// set anew.
+    pub fn read_relinkable(&mut self, directory: &Path) {
+        self.read(directory);
+        if directory.is_symlink()
+            && let Ok(target) = directory.canonicalize()
+            && directory_of(&target).parent().is_some()
+        {
+            self.read(directory_of(&target));
+        }
+    }
+
     /// Allows to write a file and to make it anew: all of its directory.
     pub fn write_replaceable(&mut self, file: &Path) {
         self.write(directory_of(file));
@@ -78,6 +98,7 @@ impl Confinement {
     /// # Errors
     /// The kernel cannot.
     pub fn enforce(&self) -> Result<(), ConfinementError> {
+        look_up_parameters();
         let may_bind_all = self.ports.contains(&0);
         let network = if may_bind_all { AccessNet::ConnectTcp.into() } else { AccessNet::from_all(INTERFACE) };
         let ruleset = Ruleset::default()
@@ -131,7 +152,7 @@ pub fn hide_memory() -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, net::TcpListener, process::Command, thread};
+    use std::{fs, net::TcpListener, os::unix::fs::symlink, process::Command, thread};
 
     use super::*;
 
@@ -165,6 +186,34 @@ mod tests {
         confined.join().unwrap();
         // Other threads, that were there before, are as they were.
         assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
+    }
+
+    #[test]
+    fn a_link_to_a_directory_may_be_set_anew() {
+        let tree = tempfile::tempdir().unwrap();
+        let [first, second, link] = ["first", "second", "link"].map(|name| tree.path().join(name));
+        for directory in [&first, &second] {
+            fs::create_dir(directory).unwrap();
+            fs::write(directory.join("index"), directory.as_os_str().as_encoded_bytes()).unwrap();
+        }
+        symlink(&first, &link).unwrap();
+        let kept = |directory: &Path| {
+            let mut confinement = Confinement::default();
+            confinement.read_relinkable(directory);
+            confinement
+        };
+        assert_eq!(kept(&first).paths.len(), 1);
+        let confinement = kept(&link);
+        fs::remove_file(&link).unwrap();
+        symlink(&second, &link).unwrap();
+        let confined = thread::spawn(move || match confinement.enforce() {
+            Err(ConfinementError::Unavailable) => {}
+            enforced => {
+                enforced.unwrap();
+                assert_eq!(fs::read(link.join("index")).unwrap(), second.as_os_str().as_encoded_bytes());
+            }
+        });
+        confined.join().unwrap();
     }
 
     #[test]

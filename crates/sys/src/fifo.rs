@@ -90,7 +90,7 @@ impl Directory {
     /// Those of open(2).
     pub fn open(path: impl rustix::path::Arg) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self(fs::open(path, flags, Mode::empty())?))
+        Ok(Self(fs::openat(fs::CWD, path, flags, Mode::empty())?))
     }
 
     /// Returns the ownership of the open directory, whatever has its name by now.

@@ -5,6 +5,7 @@ use std::{
     net::{Ipv4Addr, TcpListener, TcpStream},
     os::fd::{AsFd, AsRawFd, RawFd},
     ptr,
+    sync::OnceLock,
 };
 
 use nix::libc;
@@ -102,11 +103,17 @@ impl Keys<'_> {
 const OPTION_BYTES_MAX: usize = 56;
 
 impl Support {
-    /// Asks the kernel, on connections of this process with itself.
+    /// Asks the kernel, on connections of this process with itself: once, since a confined process may make none later.
     ///
     /// # Errors
     /// It has no TLS, or the module `tls` is not loaded.
     pub fn probe() -> io::Result<Self> {
+        static FOUND: OnceLock<Result<Support, io::ErrorKind>> = OnceLock::new();
+        let ask = || Self::ask().map_err(|error| error.kind());
+        FOUND.get_or_init(ask).map_err(io::Error::from)
+    }
+
+    fn ask() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let connect = || {
             let socket = TcpStream::connect(listener.local_addr()?)?;

@@ -1,7 +1,7 @@
 //! Safe wrappers of the Linux calls that the drivers and servers need.
 //!
 //! A leaf: knows no protocol, keeps no policy. `rustix` and `nix` do most of it; the little `unsafe` there is lives in
-//! [`child`], [`ktls`], [`map`], [`memory`], [`mqueue`], [`registered`], [`ring`], [`socket`] and [`transfer`], one call and one reason
+//! [`child`], [`ktls`], [`launcher`], [`map`], [`memory`], [`mqueue`], [`registered`], [`ring`], [`seccomp`], [`socket`] and [`transfer`], one call and one reason
 //! each.
 
 pub mod affinity;
@@ -13,6 +13,7 @@ pub mod contents;
 pub mod eventfd;
 pub mod fifo;
 pub mod ktls;
+pub mod launcher;
 pub mod limits;
 pub mod listen;
 pub mod map;
@@ -23,6 +24,7 @@ pub mod notify;
 pub mod program;
 pub mod registered;
 pub mod ring;
+pub mod seccomp;
 pub mod signals;
 pub mod socket;
 pub mod successor;

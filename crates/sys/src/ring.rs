@@ -5,10 +5,12 @@
 
 mod owner;
 mod provided;
+mod refusal;
 mod splice;
 mod stream;
 
 pub use owner::Ring;
 pub use provided::{Filled, ProvidedBuffers};
+pub use refusal::{Refusal, SETTING};
 pub use splice::SpliceRing;
 pub use stream::{Completion, Event, RequestId, StreamRing};

@@ -98,6 +98,28 @@ fn inherit(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// Listening socket for a successor.
+#[derive(Debug)]
+pub struct HandedSocket {
+    pub socket: OwnedFd,
+    /// True if it has a file, which its last listener removes.
+    pub owns_file: bool,
+}
+
+impl HandedSocket {
+    /// Duplicates those that are still open.
+    ///
+    /// # Errors
+    /// Those of fcntl(2).
+    pub fn duplicate_all(sockets: &[ListenerHandle]) -> io::Result<Vec<Self>> {
+        let duplicate = |handle: &ListenerHandle| {
+            let socket = handle.duplicate().transpose()?;
+            Some(socket.map(|socket| Self { socket, owns_file: handle.owns_file() }))
+        };
+        sockets.iter().filter_map(duplicate).collect()
+    }
+}
+
 /// A program that is to succeed this process.
 #[derive(Debug)]
 pub struct Successor {
@@ -117,21 +139,19 @@ pub enum SuccessorError {
 }
 
 impl Successor {
-    /// Starts `program` with the sockets that are still open.
+    /// Starts `program` with the sockets.
     ///
     /// # Errors
-    /// Those of fcntl(2), pipe(2), fork(2) and execve(2).
-    pub fn start(program: &OsString, args: &[OsString], sockets: &[ListenerHandle]) -> io::Result<Self> {
+    /// Those of pipe(2), fork(2) and execve(2).
+    pub fn start(program: &OsString, args: &[OsString], sockets: Vec<HandedSocket>) -> io::Result<Self> {
         let (mut mappings, mut names) = (Vec::new(), Vec::new());
         let mut map = |parent_fd| {
             let child_fd = FIRST + mappings.len() as RawFd;
             mappings.push(FdMapping { parent_fd, child_fd });
         };
-        for socket in sockets {
-            if let Some(duplicate) = socket.duplicate()? {
-                map(duplicate);
-                names.push(if socket.owns_file() { OWNS_FILE } else { "" });
-            }
+        for HandedSocket { socket, owns_file } in sockets {
+            map(socket);
+            names.push(if owns_file { OWNS_FILE } else { "" });
         }
         let (ready, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         map(theirs);

@@ -20,6 +20,7 @@ mod process;
 mod programs;
 mod queries;
 mod sample;
+pub mod seccomp;
 mod server;
 pub mod strace;
 pub mod subjects;

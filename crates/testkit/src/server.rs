@@ -20,6 +20,9 @@ use crate::{Client, Digest, HANG, Process, eventually};
 /// Warning of a server that stays root, as it does in a container that runs tests.
 pub const ROOT_WARNING: &str = "this server runs as root";
 
+/// What a server says of a kernel that cannot confine it.
+const UNCONFINED: &str = "--sandbox auto: ";
+
 /// A running server; killed when this is dropped.
 #[derive(Debug)]
 pub struct Server {
@@ -167,7 +170,8 @@ impl Server {
         ensure!(status.success(), "{status}: {}", self.stderr());
         let said = self.stderr();
         let is_alarming = |line: &str| [" WARN ", "ERROR ", "panicked"].iter().any(|word| line.contains(word));
-        let complains = |line: &str| is_alarming(line) && !line.contains(ROOT_WARNING);
+        let complains =
+            |line: &str| is_alarming(line) && ![ROOT_WARNING, UNCONFINED].iter().any(|it| line.contains(it));
         let advises = said.lines().any(|line| line.starts_with("try: "));
         ensure!(advises && !said.lines().any(complains), "it said: {said}");
         Ok(())

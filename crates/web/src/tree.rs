@@ -79,10 +79,10 @@ impl TreeArgs {
     /// Adds the files that are read and written, for `--sandbox`.
     pub fn keep(&self, kept: &mut Confinement) {
         if self.starts_programs() {
-            kept.obstacle = Some("--cgi-dir: a confined server starts no program");
+            kept.unconfined = Some("--cgi-dir: a confined server starts no program");
         }
         for content in self.contents() {
-            kept.read(content.root());
+            kept.read_relinkable(content.root());
             let files = content.auth.basic_auth.iter().filter_map(AuthRule::file);
             files.chain(content.mime_file.as_deref()).for_each(|file| kept.read_replaceable(file));
         }

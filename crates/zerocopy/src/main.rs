@@ -36,6 +36,9 @@ struct Options {
 impl Cli for Options {
     const NAME: &'static str = "zerocopy";
     const LISTEN: &'static str = "127.0.0.1:8081";
+    const CALLS_OF_FLAGS: &'static [&'static str] = &["getdents64"];
+    const CALLS: &'static [&'static str] =
+        &["lseek", "memfd_create", "openat2", "pread64", "sendfile", "splice", "tee", "vmsplice"];
 
     fn check(&self) -> Result<(), String> {
         self.zerocopy.tree.check(&self.service)
@@ -67,6 +70,11 @@ impl Cli for Options {
 
     fn keep(&self, kept: &mut Confinement) {
         self.zerocopy.tree.keep(kept);
+        // A reload can turn listings on, and they are on where there is no argument at all.
+        let is_first_sight = std::env::args_os().len() == 1;
+        if self.zerocopy.tree.content.listing == Some(true) || self.service.shell.config.is_some() || is_first_sight {
+            kept.calls.extend(Self::CALLS_OF_FLAGS);
+        }
     }
 
     fn host_command() -> Option<Command> {

@@ -129,17 +129,18 @@ impl Release<'_> {
     }
 }
 
-/// Returns the kinds of text that a server makes from its flags, and the places of those beneath a prefix such as /usr.
-fn generated(program: &str) -> [(&'static str, String); 4] {
+/// Returns the kinds of text that a server makes of itself, and the places of those beneath a prefix such as /usr.
+fn generated(program: &str) -> [(&'static str, String); 5] {
     [
         ("man", format!("share/man/man1/{program}.1")),
         ("bash", format!("share/bash-completion/completions/{program}")),
         ("fish", format!("share/fish/vendor_completions.d/{program}.fish")),
         ("zsh", format!("share/zsh/vendor-completions/_{program}")),
+        ("seccomp", format!("share/quintet/seccomp/quintet-{program}.json")),
     ]
 }
 
-/// Has each server of a directory of programs write its manual page and its completions there.
+/// Has each server of a directory of programs write its manual page, its completions and its profile of system calls there.
 pub(super) fn generate_texts(programs: &Path) -> Result<()> {
     let is_server = |program: &&str| root().join(format!("deploy/etc/{program}.toml")).is_file();
     for program in servers::programs().into_iter().filter(is_server) {

@@ -21,7 +21,7 @@ use crate::{
     accept::{Accepted, Acceptor, ConnectionLimit, EXHAUSTED_PAUSE},
     clock,
     counters::{Tally, ThreadCounters},
-    descriptor::IO_URING,
+    descriptor::{IO_URING, RING_CALLS},
     mailbox::{Key, Mailbox},
     on_threads,
     peer::peer,
@@ -56,6 +56,7 @@ impl Driver for Uring {
         registers_memory: true,
         is_optional: false,
         needs: Some(IO_URING),
+        calls: RING_CALLS,
     };
 
     fn probe() -> Result<(), Unavailable> {

@@ -2,12 +2,14 @@
 
 use std::{
     fs::{self, OpenOptions},
-    net::TcpStream,
+    net::{TcpStream, UdpSocket},
+    os::unix::net::UnixStream,
     process::Command,
 };
 
+use memmap2::MmapMut;
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, PidfdGetfdFlags, Signal, dumpable_behavior, kill_process, pidfd_getfd,
+    DumpableBehavior, Pid, PidfdFlags, PidfdGetfdFlags, Signal, chroot, dumpable_behavior, kill_process, pidfd_getfd,
     pidfd_open,
 };
 
@@ -21,6 +23,10 @@ pub(crate) fn try_to(way: &str, target: &str) -> Option<bool> {
         "connect" => TcpStream::connect(target).is_ok(),
         "signal" => kill_process(pid(target)?, Signal::CONT).is_ok(),
         "trace" => takes_descriptor(pid(target)?),
+        "datagram" => UdpSocket::bind(target).is_ok(),
+        "socket" => UnixStream::connect(target).is_ok(),
+        "code" => MmapMut::map_anon(target.parse().ok()?).and_then(MmapMut::make_exec).is_ok(),
+        "root" => chroot(target).is_ok(),
         "dump" => dumpable_behavior().is_ok_and(|dumpable| dumpable == DumpableBehavior::Dumpable),
         _ => return None,
     })

@@ -15,6 +15,7 @@ use wire::memcached::{
 
 use super::{Call, StatFormat, StoreOutcome, StoreRequest, VERSION, arithmetic::ArithmeticError, entry};
 use crate::{
+    commands::connection::is_same,
     state::{Client, ServerState, UNIQUE_NUMBER},
     value::Value,
 };
@@ -266,5 +267,5 @@ pub(super) fn authenticate<S: Store>(
 fn is_right(response: &[u8], password: &[u8]) -> bool {
     let mut parts = response.splitn(3, |&byte| byte == 0);
     let _authorization_identity = parts.next();
-    parts.next() == Some(b"default") && parts.next() == Some(password)
+    parts.next() == Some(b"default") && parts.next().is_some_and(|given| is_same(password, given))
 }
