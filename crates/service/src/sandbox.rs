@@ -75,7 +75,7 @@ const SOCKET_CALLS: [&str; 7] =
 const CALL_OF_PIN: &str = "sched_setaffinity";
 pub(crate) const CALL_OF_UNIX_ADDRESSES: &str = "unlink";
 /// Files are read through the page cache without waiting, and mapped ones through memory of the kernel's.
-pub(crate) const CALLS_OF_TLS: [&str; 4] = ["memfd_create", "pread64", "preadv2", "pwrite64"];
+pub(crate) const CALLS_OF_TLS: [&str; 5] = ["memfd_create", "poll", "pread64", "preadv2", "pwrite64"];
 
 /// Confinement of a process, as far as it has come.
 #[derive(Debug)]
