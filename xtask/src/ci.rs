@@ -73,7 +73,7 @@ pub(crate) fn models() -> Result<()> {
 /// programs. Both workspaces share the dependencies that have been built.
 fn own_driver() -> Result<()> {
     run_shown(own_driver_cargo("fmt")?.args(["--", "--check"]))?;
-    let laws = ["pipelining", "deferred", "bodies"];
+    let laws = ["pipelining", "confined"];
     run_shown(own_driver_cargo("test")?.args(["--no-default-features", "--test", "conformance", "--"]).args(laws))
 }
 

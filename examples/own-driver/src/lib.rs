@@ -35,6 +35,7 @@ impl Driver for PollDriver {
         connection: ConnectionModel::Task,
         listener_per_thread: true,
         waits_in: Wait::Poll,
+        calls: &["ppoll"],
         ..Descriptor::PLAIN_CALLS
     };
 
