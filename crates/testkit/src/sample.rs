@@ -1,10 +1,10 @@
 //! The drivers that a law is tested on.
 //!
 //! Tests must not take longer with every runtime that is added, so that in `cargo test` a law is tested on a part of them, drawn by
-//! its name. A law of the contract, in the conformance suite, is tested on every driver that is always built, and on one or none of
-//! those that are cargo features ([`drivers::Descriptor::is_optional`]), which share nearly all of their code with others: each of
-//! them sees about a quarter of these laws. A law of a server is tested on one driver of each [`Family`]: what could differ within
-//! one is what the conformance suite tests. `QUINTET_CONFORMANCE=all`, as in `cargo xtask verify conformance`, tests all laws on all
+//! its name: on one driver of each [`Family`], whose members share most of their code. A law of the contract, in the conformance suite,
+//! draws among those that are always built, and one or none of those that are cargo features ([`drivers::Descriptor::is_optional`]): each
+//! of them sees about a quarter of these laws, of the others each a half at least. A law of a server draws among all: what could differ within
+//! a family is what the conformance suite tests. `QUINTET_CONFORMANCE=all`, as in `cargo xtask verify conformance`, tests all laws on all
 //! drivers, and names of drivers, with commas between them, test those alone.
 
 use std::{
@@ -55,8 +55,8 @@ enum Family {
 impl Family {
     const ALL: [Self; 4] = [Self::Threads, Self::Loops, Self::Tasks, Self::Rings];
 
-    fn of(driver: DriverKind) -> Self {
-        match driver.descriptor() {
+    fn of(driver: &Descriptor) -> Self {
+        match driver {
             Descriptor { io: IoModel::Completion, .. } => Self::Rings,
             Descriptor { connection: ConnectionModel::Task | ConnectionModel::Coroutine, .. } => Self::Tasks,
             Descriptor { connection: ConnectionModel::Loop, .. } => Self::Loops,
@@ -101,18 +101,24 @@ pub fn sample_of<T>(driver: impl fmt::Display, choices: &[T]) -> &[T] {
 }
 
 fn draw_for_server(law: &str, drivers: &[DriverKind]) -> Vec<DriverKind> {
-    let drawn_of = |family: Family| {
-        let members: Vec<_> = drivers.iter().copied().filter(|&driver| Family::of(driver) == family).collect();
-        members.get(hash(&(law, family as u8)) % members.len().max(1)).copied()
-    };
-    Family::ALL.into_iter().filter_map(drawn_of).collect()
+    draw_of_families(law, drivers, DriverKind::descriptor)
 }
 
 fn draw_for_contract<D: Copy>(law: &str, drivers: &[D], of: impl Fn(D) -> &'static Descriptor) -> Vec<D> {
     let optional: Vec<_> = drivers_with(|descriptor| descriptor.is_optional);
     let drawn = optional.get(hash(law) % LAWS.max(optional.len())).map(|driver| driver.name());
-    let is_drawn = |driver: &D| !of(*driver).is_optional || drawn == Some(of(*driver).name);
-    drivers.iter().copied().filter(is_drawn).collect()
+    let (optional, others): (Vec<_>, Vec<_>) = drivers.iter().partition(|&&driver| of(driver).is_optional);
+    let drawn = optional.into_iter().filter(|&driver| drawn == Some(of(driver).name));
+    draw_of_families(law, &others, &of).into_iter().chain(drawn).collect()
+}
+
+/// Draws one driver of each family.
+fn draw_of_families<D: Copy>(law: &str, drivers: &[D], of: impl Fn(D) -> &'static Descriptor) -> Vec<D> {
+    let drawn_of = |family: Family| {
+        let members: Vec<_> = drivers.iter().copied().filter(|&driver| Family::of(of(driver)) == family).collect();
+        members.get(hash(&(law, family as u8)) % members.len().max(1)).copied()
+    };
+    Family::ALL.into_iter().filter_map(drawn_of).collect()
 }
 
 fn hash(of: &(impl Hash + ?Sized)) -> usize {
@@ -135,7 +141,7 @@ mod tests {
             let count = laws.iter().filter(|drivers| drivers.contains(driver)).count();
             match driver.descriptor().is_optional {
                 true => assert!((20..180).contains(&count), "{driver}: {count} laws of 400"),
-                false => assert_eq!(count, 400, "{driver}"),
+                false => assert!(count > 160, "{driver}: {count} laws of 400"),
             }
         }
         assert!(
@@ -146,7 +152,7 @@ mod tests {
     fn laws_of_servers_see_one_driver_of_each_family_and_in_the_end_all() {
         let laws: Vec<_> = (0..400).map(|law| draw_for_server(&format!("law {law}"), DriverKind::ALL)).collect();
         for drivers in &laws {
-            let families: Vec<_> = drivers.iter().map(|&driver| Family::of(driver)).collect();
+            let families: Vec<_> = drivers.iter().map(|&driver| Family::of(driver.descriptor())).collect();
             assert_eq!(families, Family::ALL);
         }
         for driver in DriverKind::ALL {
