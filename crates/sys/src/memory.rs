@@ -148,7 +148,7 @@ mod tests {
         assert!(resident > 0 && resident < total(), "{resident} of {}", total());
     }
 
-    /// Whether the kernel has huge pages or not.
+    /// Holds with huge pages and on a kernel without them.
     #[test]
     fn memory_that_is_united_holds_what_it_held() {
         const HUGE: usize = 2 << 20;

@@ -20,7 +20,7 @@ use crate::{Client, Digest, HANG, Process, eventually};
 /// Warning of a server that stays root, as it does in a container that runs tests.
 pub const ROOT_WARNING: &str = "this server runs as root";
 
-/// What a server says of a kernel that cannot confine it.
+/// Text by which a server says that a kernel cannot confine it.
 const UNCONFINED: &str = "--sandbox auto: ";
 
 /// A running server; killed when this is dropped.

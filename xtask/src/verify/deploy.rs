@@ -1,4 +1,4 @@
-//! What `deploy` has for containers and clusters, judged by other people's tools: the compose file, the configuration and the alerts of
+//! Files of `deploy` for containers and clusters, judged by other people's tools: the compose file, the configuration and the alerts of
 //! Prometheus, the Helm chart and what it renders. The flags in them are checked by the servers themselves. Nothing of it is run.
 
 use std::{

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::directory::{TINY, TestDirectory};
 
-/// What it answers is verified as ours is: one that serves another directory has errors in every visit.
+/// Its answers are verified as ours are: one that serves another directory has errors in every visit.
 #[test]
 fn a_strangers_program_is_a_row_beside_ours_under_the_same_verification() {
     let Some(directory) = TestDirectory::with(&["http-server"]) else { return };
