@@ -17,8 +17,11 @@ use crate::state::{Pause, Rates, ServerState, Space};
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(100);
-/// Limit of the time that one tick spends on removing keys.
+/// Limit of the time that one tick spends on removing keys, without the breaks.
 const BUDGET: Duration = Duration::from_millis(25);
+/// Break between two locks under which keys were removed: it lets those run who wait for the lock, or for this thread's CPU,
+/// where the kernel would let them wait for several milliseconds.
+const BREAK: Duration = Duration::from_micros(50);
 /// Limit of the time that it spends on the search for expired keys while there are few.
 const SEARCH: Duration = Duration::from_millis(1);
 /// Steps of a sweep under one lock; each visits a few keys.
@@ -146,14 +149,19 @@ fn unix_ms() -> u64 {
 
 /// Removes expired keys: all of them, if there is time.
 fn expire<S: Store>(space: &Space<S>, pause: &Pause, now: Moment, budget: Duration) {
-    let began = Instant::now();
+    let mut spent = Duration::ZERO;
     for shard in 0..space.shards() {
         loop {
-            let Some(_pin) = pause.keep_scripts_out() else { return };
+            let Some(pin) = pause.keep_scripts_out() else { return };
+            let began = Instant::now();
             let (removed, is_round) = run_steps(&mut space.lock(shard), |cache| cache.expire_some(now));
-            let spent = began.elapsed();
+            drop(pin);
+            spent += began.elapsed();
             if is_round || spent > budget || removed < REMOVED_MIN && spent > SEARCH {
                 break;
+            }
+            if removed >= REMOVED_MIN {
+                thread::sleep(BREAK);
             }
         }
     }
@@ -161,14 +169,18 @@ fn expire<S: Store>(space: &Space<S>, pause: &Pause, now: Moment, budget: Durati
 
 /// Evicts keys that are over the memory limit.
 fn shrink<S: Store>(space: &Space<S>, pause: &Pause, now: Moment, budget: Duration) {
-    let began = Instant::now();
+    let mut spent = Duration::ZERO;
     for shard in 0..space.shards() {
         loop {
-            let Some(_pin) = pause.keep_scripts_out() else { return };
+            let Some(pin) = pause.keep_scripts_out() else { return };
+            let began = Instant::now();
             let (_, is_done) = run_steps(&mut space.lock(shard), |cache| cache.shrink_some(now));
-            if is_done || began.elapsed() > budget {
+            drop(pin);
+            spent += began.elapsed();
+            if is_done || spent > budget {
                 break;
             }
+            thread::sleep(BREAK);
         }
     }
 }
