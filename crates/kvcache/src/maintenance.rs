@@ -19,8 +19,8 @@ use crate::state::{Pause, Rates, ServerState, Space};
 const TICK: Duration = Duration::from_millis(100);
 /// Limit of the time that one tick spends on removing keys, without the breaks.
 const BUDGET: Duration = Duration::from_millis(25);
-/// Break between two locks under which keys were removed: it lets those run who wait for the lock, or for this thread's CPU,
-/// where the kernel would let them wait for several milliseconds.
+/// Break between two locks under which keys were removed, and between other pieces of work: it lets those run who wait for the
+/// lock, or for this thread's CPU, where the kernel would let them wait for several milliseconds.
 const BREAK: Duration = Duration::from_micros(50);
 /// Limit of the time that it spends on the search for expired keys while there are few.
 const SEARCH: Duration = Duration::from_millis(1);
@@ -88,7 +88,7 @@ fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates, heap: &mu
     }
     shrink(&state.space, pause, now, BUDGET);
     Pin::collect();
-    sys::memory::unite_advised(HUGE_PAGES);
+    unite_pages();
     let in_use = bytes + state.clients.memory.bytes();
     let is_limited = state.settings.memory_max().is_some();
     let resident = if is_limited { sys::memory::resident().ok() } else { None };
@@ -102,6 +102,16 @@ fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates, heap: &mu
     state.gauges.ops_per_sec.store(rate[0], Relaxed);
     state.gauges.input_bytes_per_sec.store(rate[1], Relaxed);
     state.gauges.output_bytes_per_sec.store(rate[2], Relaxed);
+}
+
+/// Makes huge pages of full pieces of memory. The kernel copies each without a pause.
+fn unite_pages() {
+    for _ in 0..HUGE_PAGES {
+        if !sys::memory::unite_advised() {
+            break;
+        }
+        thread::sleep(BREAK);
+    }
 }
 
 /// Memory in use, as seen from tick to tick.

@@ -40,19 +40,15 @@ pub fn advise_huge_later(memory: NonNull<[MaybeUninit<u8>]>) {
     }
 }
 
-/// Unites the small pages of some pieces of memory that were advised by [`advise_huge_later`], at most `pieces`, the oldest
-/// first. The kernel copies each, and whoever needs one meanwhile waits, usually for less than a millisecond. Without it
-/// khugepaged does so in its own time, 16 MiB in 10 s by default. Returns the number of pieces.
-pub fn unite_advised(pieces: usize) -> usize {
-    let mut taken = 0;
-    while taken < pieces {
-        let Some((start, len)) = lock_advised().pop_front() else { break };
-        // SAFETY: the contents stay what they are; of memory that has been unmapped meanwhile the kernel says so, and where
-        // there is other memory by now it may as well have huge pages.
-        unsafe { libc::madvise(std::ptr::without_provenance_mut(start), len, MADV_COLLAPSE) };
-        taken += 1;
-    }
-    taken
+/// Unites the small pages of the oldest piece of memory that was advised by [`advise_huge_later`]. The kernel copies it, and
+/// whoever needs it meanwhile waits, usually for less than a millisecond. Without it khugepaged does so in its own time, 16 MiB
+/// in 10 s by default. False: there is no such piece.
+pub fn unite_advised() -> bool {
+    let Some((start, len)) = lock_advised().pop_front() else { return false };
+    // SAFETY: the contents stay what they are; of memory that has been unmapped meanwhile the kernel says so, and where there
+    // is other memory by now it may as well have huge pages.
+    unsafe { libc::madvise(std::ptr::without_provenance_mut(start), len, MADV_COLLAPSE) };
+    true
 }
 
 fn lock_advised() -> MutexGuard<'static, VecDeque<(usize, usize)>> {
@@ -155,10 +151,10 @@ mod tests {
         let mut memory: Vec<_> = (0..2 * HUGE).map(|at| MaybeUninit::new(at as u8)).collect();
         let start = memory.as_ptr().align_offset(HUGE);
         advise_huge_later(NonNull::from(&mut memory[start..start + HUGE]));
-        assert_eq!(unite_advised(usize::MAX), 1);
+        assert!(unite_advised());
         // SAFETY: every byte was initialized above.
         assert!(memory.iter().enumerate().all(|(at, byte)| unsafe { byte.assume_init() } == at as u8));
-        assert_eq!(unite_advised(1), 0);
+        assert!(!unite_advised());
     }
 
     #[test]
