@@ -39,7 +39,7 @@ fn report<S: Store>(keys: usize, value_len: usize) {
     let value = vec![b'v'; value_len];
     let options = StoreOptions {
         hasher: KeyHasher::with_seed(1),
-        advise: sys::memory::advise_huge,
+        advise: sys::memory::advise_huge_later,
         release: sys::memory::release,
     };
     let mut store = S::new(options);

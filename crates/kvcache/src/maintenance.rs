@@ -30,8 +30,12 @@ const STEPS: usize = 16;
 const REMOVED_MIN: u64 = 4;
 /// Keys removed under one lock after which it is let go, so that no command waits long.
 const REMOVED_MAX: u64 = 500;
-/// Pieces of memory that become huge pages in one tick: 2 MiB each, so that 80 MiB are through in a second.
+/// Pieces of memory that become huge pages in one tick: 2 MiB each, so that 80 MiB are through in a second. With a limit there
+/// are fewer: each may take long on a busy machine, and the heap has to be looked at.
 const HUGE_PAGES: usize = 4;
+const HUGE_PAGES_LIMITED: usize = 1;
+/// Time for which such a piece has been full: where sizes change, pages of it are often released soon.
+const HUGE_PAGE_AGE: Duration = Duration::from_secs(2);
 /// Least memory whose loss makes the heap give back what is free: a share of what there was, and never less than so many
 /// bytes.
 const FREED_SHARE: usize = 16;
@@ -88,14 +92,14 @@ fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates, heap: &mu
     }
     shrink(&state.space, pause, now, BUDGET);
     Pin::collect();
-    unite_pages();
-    let in_use = bytes + state.clients.memory.bytes();
     let is_limited = state.settings.memory_max().is_some();
-    let resident = if is_limited { sys::memory::resident().ok() } else { None };
-    let has_excess = resident.is_some_and(|resident| heap.has_excess(in_use, resident));
-    if heap.should_trim(in_use) || has_excess {
+    let excess = || if is_limited { excess(state) } else { None };
+    if heap.should_trim(bytes + state.clients.memory.bytes()) || excess().is_some_and(|excess| heap.has_excess(excess))
+    {
         sys::memory::trim_heap();
+        heap.floor = excess().map(|excess| excess.bytes);
     }
+    unite_pages(if is_limited { HUGE_PAGES_LIMITED } else { HUGE_PAGES });
     state.settings.enforce_idle_timeout(&state.clients, now.unix_ms);
     let counts = state.info.connections.counts();
     let rate = rates.add(Instant::now(), [state.statistics.calls(), counts.bytes_in, counts.bytes_out]);
@@ -104,14 +108,29 @@ fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates, heap: &mu
     state.gauges.output_bytes_per_sec.store(rate[2], Relaxed);
 }
 
-/// Makes huge pages of full pieces of memory. The kernel copies each without a pause.
-fn unite_pages() {
-    for _ in 0..HUGE_PAGES {
-        if !sys::memory::unite_advised() {
+/// Makes huge pages of full pieces of memory.
+fn unite_pages(pieces: usize) {
+    for _ in 0..pieces {
+        if !sys::memory::unite_advised(HUGE_PAGE_AGE) {
             break;
         }
         thread::sleep(BREAK);
     }
+}
+
+/// Resident bytes beside those in use.
+#[derive(Clone, Copy, Debug)]
+struct Excess {
+    bytes: usize,
+    in_use: usize,
+}
+
+/// Returns `None` where it is not known at present.
+fn excess<S: Store>(state: &ServerState<S>) -> Option<Excess> {
+    let _pin = state.clients.pause.keep_scripts_out()?;
+    let resident = usize::try_from(sys::memory::resident().ok()?).ok()?;
+    let in_use = state.space.bytes() + state.clients.memory.bytes();
+    Some(Excess { bytes: resident.saturating_sub(in_use), in_use })
 }
 
 /// Memory in use, as seen from tick to tick.
@@ -121,9 +140,8 @@ struct Heap {
     last: usize,
     /// Ticks since it has last fallen.
     stable_ticks: u32,
-    /// Least resident bytes beside those in use, since the heap was last trimmed: the program itself and what no trimming
-    /// gives back. `None`: it has just been trimmed.
-    excess_min: Option<usize>,
+    /// Least excess since the heap was last trimmed, and just afterwards: the program itself and what no trimming gives back.
+    floor: Option<usize>,
 }
 
 impl Heap {
@@ -143,12 +161,10 @@ impl Heap {
 
     /// Returns true if the heap seems to hold much that is free, as where large values have made way for small ones: those lie
     /// elsewhere, and what is in use does not fall.
-    fn has_excess(&mut self, in_use: usize, resident: u64) -> bool {
-        let excess = usize::try_from(resident).unwrap_or(usize::MAX).saturating_sub(in_use);
-        let least = self.excess_min.map_or(excess, |least| least.min(excess));
-        let has_excess = excess - least >= EXCESS_BYTES_MIN.max(in_use / EXCESS_SHARE);
-        self.excess_min = (!has_excess).then_some(least);
-        has_excess
+    fn has_excess(&mut self, Excess { bytes, in_use }: Excess) -> bool {
+        let floor = self.floor.map_or(bytes, |floor| floor.min(bytes));
+        self.floor = Some(floor);
+        bytes - floor >= EXCESS_BYTES_MIN.max(in_use / EXCESS_SHARE)
     }
 }
 
@@ -286,14 +302,18 @@ mod tests {
     fn the_heap_is_trimmed_where_more_is_resident_than_in_use() {
         const MIB: usize = 1 << 20;
         let mut heap = Heap::default();
-        let mut trims = |in_use: usize, resident: u64| heap.has_excess(in_use * MIB, resident * MIB as u64);
-        assert!(!trims(0, 20), "the program");
-        assert!(!trims(100, 120) && !trims(100, 123));
-        assert!(trims(100, 124));
-        assert!(!trims(100, 123), "that much is not free");
-        assert!(!trims(100, 126) && trims(100, 127));
-        assert!(!trims(1000, 1010) && !trims(1000, 1025), "a larger server may have more");
-        assert!(trims(1000, 1026));
+        let excess = |mib: usize, in_use: usize| Excess { bytes: mib * MIB, in_use: in_use * MIB };
+        assert!(!heap.has_excess(excess(20, 0)), "the program");
+        assert!(!heap.has_excess(excess(20, 100)) && !heap.has_excess(excess(23, 100)));
+        assert!(heap.has_excess(excess(24, 100)) && heap.has_excess(excess(30, 100)), "until it has been trimmed");
+        heap.floor = Some(23 * MIB);
+        assert!(!heap.has_excess(excess(26, 100)), "23 MiB are not given back");
+        assert!(heap.has_excess(excess(27, 100)));
+        assert!(
+            !heap.has_excess(excess(10, 1000)) && !heap.has_excess(excess(25, 1000)),
+            "a larger server may have more"
+        );
+        assert!(heap.has_excess(excess(26, 1000)));
     }
 
     #[test]

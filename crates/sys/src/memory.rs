@@ -7,6 +7,7 @@ use std::{
     ops::Range,
     ptr::NonNull,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use nix::libc;
@@ -15,48 +16,52 @@ const PAGE: usize = 4096;
 /// The advice of madvise(2) that pages become a huge page now. The crate libc has it for glibc alone.
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// Asks for huge pages: fewer misses of the translation cache where memory is read at random. A kernel without them
-/// does without.
-///
-/// Nothing is read or changed: others may use the memory all the while.
-pub fn advise_huge(memory: NonNull<[MaybeUninit<u8>]>) {
-    let (start, len) = whole_pages(memory.cast().as_ptr(), memory.len());
-    // SAFETY: this advice changes how memory is mapped and not what it holds; of an address that is not mapped the
-    // kernel says so.
-    unsafe { libc::madvise(memory.cast::<libc::c_void>().as_ptr().wrapping_byte_add(start), len, libc::MADV_HUGEPAGE) };
-}
-
-/// Memory that shall be united into huge pages, by address and length.
-static ADVISED: Mutex<VecDeque<(usize, usize)>> = Mutex::new(VecDeque::new());
-/// Most pieces of it: what is beyond is left to the kernel's own thread.
+/// Memory that shall be united into huge pages, the oldest first.
+static ADVISED: Mutex<VecDeque<Advised>> = Mutex::new(VecDeque::new());
+/// Most pieces of it; what is beyond stays as it is.
 const ADVISED_MAX: usize = 1 << 16;
 
-/// Asks for huge pages, as [`advise_huge`], for memory that consists of small pages by now: [`unite_advised`] unites them.
+struct Advised {
+    range: Range<usize>,
+    since: Instant,
+}
+
+/// Asks for huge pages, which mean fewer misses of the translation cache where memory is read at random. The memory consists
+/// of small pages by now: [`unite_advised`] unites them, unless some of it is released before.
 pub fn advise_huge_later(memory: NonNull<[MaybeUninit<u8>]>) {
-    advise_huge(memory);
     let mut advised = lock_advised();
     if advised.len() < ADVISED_MAX {
-        advised.push_back((memory.as_ptr().addr(), memory.len()));
+        let start = memory.as_ptr().addr();
+        advised.push_back(Advised { range: start..start + memory.len(), since: Instant::now() });
     }
 }
 
-/// Unites the small pages of the oldest piece of memory that was advised by [`advise_huge_later`]. The kernel copies it, and
-/// whoever needs it meanwhile waits, usually for less than a millisecond. Without it khugepaged does so in its own time, 16 MiB
-/// in 10 s by default. False: there is no such piece.
-pub fn unite_advised() -> bool {
-    let Some((start, len)) = lock_advised().pop_front() else { return false };
+/// Unites the small pages of the oldest piece of memory that was advised by [`advise_huge_later`] so long ago. The kernel
+/// copies it, and whoever needs it meanwhile waits, usually for less than a millisecond; before, it waits for work of its own
+/// on all CPUs, which takes longer on a busy machine. Without MADV_COLLAPSE (Linux 6.1) khugepaged is asked to do it in its own
+/// time, 16 MiB in 10 s by default. False: there is no such piece.
+pub fn unite_advised(age: Duration) -> bool {
+    let oldest = lock_advised().pop_front_if(|piece| piece.since.elapsed() >= age);
+    let Some(Advised { range, .. }) = oldest else { return false };
+    let (start, len) = (std::ptr::without_provenance_mut(range.start), range.len());
     // SAFETY: the contents stay what they are; of memory that has been unmapped meanwhile the kernel says so, and where there
     // is other memory by now it may as well have huge pages.
-    unsafe { libc::madvise(std::ptr::without_provenance_mut(start), len, MADV_COLLAPSE) };
+    if unsafe { libc::madvise(start, len, MADV_COLLAPSE) } != 0 {
+        // SAFETY: as above.
+        unsafe { libc::madvise(start, len, libc::MADV_HUGEPAGE) };
+    }
     true
 }
 
-fn lock_advised() -> MutexGuard<'static, VecDeque<(usize, usize)>> {
+fn lock_advised() -> MutexGuard<'static, VecDeque<Advised>> {
     ADVISED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Gives the kernel back what the memory holds; it reads as zeros afterwards.
 pub fn release(memory: &mut [MaybeUninit<u8>]) {
+    // As huge pages it would be there again, as a whole.
+    let Range { start, end } = memory.as_ptr_range();
+    lock_advised().retain(|piece| piece.range.end <= start.addr() || end.addr() <= piece.range.start);
     let whole = discard(memory);
     let (head, rest) = memory.split_at_mut(whole.start);
     head.fill(MaybeUninit::new(0));
@@ -151,17 +156,14 @@ mod tests {
         let mut memory: Vec<_> = (0..2 * HUGE).map(|at| MaybeUninit::new(at as u8)).collect();
         let start = memory.as_ptr().align_offset(HUGE);
         advise_huge_later(NonNull::from(&mut memory[start..start + HUGE]));
-        assert!(unite_advised());
+        assert!(!unite_advised(Duration::MAX), "it is too early");
+        assert!(unite_advised(Duration::ZERO));
         // SAFETY: every byte was initialized above.
         assert!(memory.iter().enumerate().all(|(at, byte)| unsafe { byte.assume_init() } == at as u8));
-        assert!(!unite_advised());
-    }
-
-    #[test]
-    fn advice_leaves_memory_alone() {
-        let mut memory = vec![MaybeUninit::new(7_u8); 5 * PAGE];
-        advise_huge(NonNull::from(&mut memory[..]));
-        // SAFETY: every byte was initialized above.
-        assert!(memory.iter().all(|byte| unsafe { byte.assume_init() } == 7));
+        assert!(!unite_advised(Duration::ZERO));
+        // As a huge page it would hold what is released.
+        advise_huge_later(NonNull::from(&mut memory[start..start + HUGE]));
+        release(&mut memory[start + HUGE - PAGE..]);
+        assert!(!unite_advised(Duration::ZERO));
     }
 }
