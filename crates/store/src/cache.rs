@@ -91,6 +91,8 @@ pub struct Cache<S> {
     expired_at: u64,
     /// See [`Cache::track_use`].
     is_use_tracked: bool,
+    /// True if uses of entries leave a trace: the store keeps access words, or the policy has queues.
+    is_use_noted: bool,
     /// See [`Cache::set_allowance`].
     allowance: usize,
     /// The collections that are not packed.
@@ -104,7 +106,9 @@ impl<S: Store> Cache<S> {
         policy.set_limited(limit.is_some());
         let mut store = S::new(options);
         store.keep_access(policy.needs_access());
+        store.set_limited(limit.is_some());
         Self {
+            is_use_noted: store.keeps_access() || policy.has_queues(),
             store,
             policy,
             limit: limit.unwrap_or(usize::MAX),
@@ -211,6 +215,9 @@ impl<S: Store> Cache<S> {
 
     #[inline(always)]
     fn touch_location(&mut self, location: S::Location, now: Moment) {
+        if !self.is_use_noted {
+            return;
+        }
         let before = self.store.access(location);
         let after = self.policy.on_use(before, now.clock());
         // Most hits leave the word as it is: the entry's line stays clean.
@@ -302,13 +309,19 @@ impl<S: Store> Cache<S> {
             Some(location) => self.overwrite(hash, location, value, attributes, now),
             None => {
                 let location = self.store.insert(hash, key, value, attributes);
-                self.policy.on_insert(&mut self.store, location, hash, now.clock(), None);
+                if self.is_use_noted {
+                    self.policy.on_insert(&mut self.store, location, hash, now.clock(), None);
+                }
             }
         }
     }
 
     #[inline]
     fn overwrite(&mut self, hash: u64, location: S::Location, value: &[u8], attributes: Attributes, now: Moment) {
+        if !self.is_use_noted {
+            self.store.replace(hash, location, value, attributes);
+            return;
+        }
         let before = self.policy.on_use(self.store.access(location), now.clock());
         match self.store.replace(hash, location, value, attributes) {
             (location, true) => self.policy.on_insert(&mut self.store, location, hash, now.clock(), Some(before)),

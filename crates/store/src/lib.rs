@@ -171,6 +171,12 @@ pub trait Store: Send + Sized {
         (attributes.encoding == 0 && shared.is_none()).then_some(value)
     }
 
+    /// True if access words are kept; otherwise all are 0, whatever is written to them.
+    #[inline]
+    fn keeps_access(&self) -> bool {
+        true
+    }
+
     fn access(&self, location: Self::Location) -> u32;
 
     fn set_access(&mut self, location: Self::Location, word: u32);
@@ -272,6 +278,12 @@ pub trait Store: Send + Sized {
 
     /// Returns the bytes that one such entry takes, without its share of the tables.
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize;
+
+    /// Tells the store if its owner has a limit for it.
+    fn set_limited(&mut self, is_limited: bool);
+
+    /// True if there may be no room for another entry: because of a limit, or near the end of what can be addressed.
+    fn is_bounded(&self) -> bool;
 
     /// Frees memory of removed entries for entries of another size, and moves the entries that are in the way. An entry that
     /// moves takes its access word along, and `moved` gets its new handle: a policy's queues would lose it otherwise. False:

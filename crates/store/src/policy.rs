@@ -129,8 +129,9 @@ impl Policy {
         self.queues.restart(if self.has_queues() { entries } else { 0 });
     }
 
+    /// True if the order of eviction is kept in queues.
     #[inline]
-    fn has_queues(&self) -> bool {
+    pub(crate) fn has_queues(&self) -> bool {
         self.scheme == Scheme::Queue && self.is_limited
     }
 

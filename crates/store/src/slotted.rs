@@ -31,6 +31,7 @@ pub struct Slotted<I> {
     hasher: KeyHasher,
     index: I,
     slots: Slots,
+    is_limited: bool,
 }
 
 /// A store on the standard library's hash map.
@@ -44,7 +45,7 @@ impl<I: Index> Store for Slotted<I> {
     type Scout = ();
 
     fn new(options: StoreOptions) -> Self {
-        Self { hasher: options.hasher, index: I::default(), slots: Slots::default() }
+        Self { hasher: options.hasher, index: I::default(), slots: Slots::default(), is_limited: false }
     }
 
     fn scout(&self) -> Arc<()> {
@@ -196,6 +197,15 @@ impl<I: Index> Store for Slotted<I> {
 
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
         Slots::SLOT_BYTES + Record::bytes_of(key_len, value_len, attributes)
+    }
+
+    fn set_limited(&mut self, is_limited: bool) {
+        self.is_limited = is_limited;
+    }
+
+    #[inline]
+    fn is_bounded(&self) -> bool {
+        self.is_limited
     }
 
     /// Compacts the slab if half of it is vacant, and rebuilds the table if it is much too large or a sixteenth of it are

@@ -125,8 +125,16 @@ impl<S: Store> Cache<S> {
     }
 
     /// Evicts entries until one of this size fits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn make_room(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
+        match self.store.is_bounded() {
+            false => Ok(()),
+            true => self.make_room_within_bounds(hash, key, size, now),
+        }
+    }
+
+    #[inline]
+    fn make_room_within_bounds(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
         let is_within = self.limit == usize::MAX || self.entry_bytes_with(size) <= self.entries_limit;
         match is_within && self.has_room(size) {
             true => Ok(()),

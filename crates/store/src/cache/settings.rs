@@ -19,14 +19,20 @@ impl<S: Store> Cache<S> {
     pub fn track_use(&mut self) {
         self.is_use_tracked = true;
         self.store.keep_access(true);
-        self.restart_sweep();
+        self.note_access();
     }
 
     fn restart_policy(&mut self) {
         self.store.keep_access(self.is_use_tracked || self.policy.needs_access());
+        self.note_access();
+        self.policy.restart(self.store.len());
+    }
+
+    /// Has to be called when the store has been told if access words are needed.
+    fn note_access(&mut self) {
+        self.is_use_noted = self.store.keeps_access() || self.policy.has_queues();
         // It may have moved all entries.
         self.restart_sweep();
-        self.policy.restart(self.store.len());
     }
 
     /// Returns the limit in bytes; `None`: no limit.
@@ -42,6 +48,7 @@ impl<S: Store> Cache<S> {
             self.restart_policy();
         }
         self.limit = limit.unwrap_or(usize::MAX);
+        self.store.set_limited(limit.is_some());
         self.note_objects();
     }
 }

@@ -63,6 +63,10 @@ pub(super) struct Arena {
     access_bytes: usize,
     /// [`CHUNKS_MAX`], or less in tests.
     chunks_max: usize,
+    /// See [`crate::Store::set_limited`].
+    is_limited: bool,
+    /// True if there is a limit, or little of the addressable memory is left: one byte to look at for each write.
+    is_bounded: bool,
 }
 
 /// State of a page.
@@ -80,6 +84,16 @@ struct Page {
     previous: u32,
     /// No entry of the page expires earlier, in milliseconds since the Unix epoch; [`NEVER`] if none expires.
     earliest: u64,
+}
+
+impl Page {
+    /// Notes that an entry expires, unless its time is 0.
+    #[inline(always)]
+    fn note_expiry(&mut self, expires_at: u64) {
+        if expires_at != 0 {
+            self.earliest = self.earliest.min(expires_at);
+        }
+    }
 }
 
 /// Largest block that lies in two cache lines, or nearly so.
@@ -110,6 +124,8 @@ impl Arena {
             release: options.release,
             access_bytes: if has_access { ACCESS_BYTES } else { 0 },
             chunks_max: CHUNKS_MAX,
+            is_limited: false,
+            is_bounded: false,
         }
     }
 
@@ -192,9 +208,10 @@ impl Arena {
         self.pages.get(page_of(at)).map_or(UNIT, |page| classes::units(usize::from(page.class)) * UNIT)
     }
 
-    /// Allocates a block of a class. Its access word is valid, its header is not.
+    /// Allocates a block of a class, for an entry that expires at this time, in milliseconds since the Unix epoch; 0: never.
+    /// Its access word is valid, its header is not.
     #[inline]
-    pub(super) fn allocate(&mut self, class: usize) -> u32 {
+    pub(super) fn allocate(&mut self, class: usize, expires_at: u64) -> u32 {
         if self.classes[class].first == NONE {
             self.add_page(class);
         }
@@ -215,6 +232,7 @@ impl Arena {
             }
         };
         page.live += 1;
+        page.note_expiry(expires_at);
         self.classes[class].free -= 1;
         if usize::from(page.live) == classes::capacity(class) {
             self.unlist(number);
@@ -275,6 +293,25 @@ impl Arena {
             true => PAGE,
             false => PAGE + growth_of(&self.pages, CHUNK_PAGES) + growth_of(&self.chunks, 1),
         }
+    }
+
+    pub(super) fn is_limited(&self) -> bool {
+        self.is_limited
+    }
+
+    pub(super) fn set_limited(&mut self, is_limited: bool) {
+        self.is_limited = is_limited;
+        self.note_bounds();
+    }
+
+    fn note_bounds(&mut self) {
+        self.is_bounded = self.is_limited || self.is_nearly_full();
+    }
+
+    /// True if there is a limit, or little of the addressable memory is left.
+    #[inline(always)]
+    pub(super) fn is_bounded(&self) -> bool {
+        self.is_bounded
     }
 
     /// True if little of the addressable memory is left.
@@ -356,6 +393,7 @@ impl Arena {
         assert!(self.chunks.len() < self.chunks_max, "the caller has asked for room");
         let raw = self.source.next(&mut self.chunks);
         self.chunks.push(Chunk::new(raw));
+        self.note_bounds();
         let (next, previous) = (NONE, NONE);
         let page =
             Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next, previous, earliest: NEVER };

@@ -331,14 +331,20 @@ impl Header {
     }
 
     /// Writes the attributes; `self` is the header that goes with them.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write_attributes(self, block: &mut [u8], attributes: Attributes) {
         self.write_expiry(block, attributes.expires_at);
         if self.0 & Self::CLIENT != 0 {
-            let at = self.client_at();
-            block[at..][..8].copy_from_slice(&attributes.version.to_le_bytes());
-            block[at + 8..][..4].copy_from_slice(&attributes.flags.to_le_bytes());
+            self.write_client(block, attributes);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_client(self, block: &mut [u8], attributes: Attributes) {
+        let at = self.client_at();
+        block[at..][..8].copy_from_slice(&attributes.version.to_le_bytes());
+        block[at + 8..][..4].copy_from_slice(&attributes.flags.to_le_bytes());
     }
 
     #[inline]
@@ -366,7 +372,20 @@ impl Header {
         can
     }
 
-    #[inline]
+    /// Overwrites the time of expiry that an entry has which [`Header::is_usual`]. True: it expires earlier than before.
+    #[inline(always)]
+    pub(super) fn replace_expiry(self, block: &mut [u8], expires_at: u64, base: ExpiryBase) -> bool {
+        if !self.expires() {
+            return false;
+        }
+        let stored = &mut block[self.body_at()..][..HALF_BYTES];
+        let since_base = |half: u32| half.wrapping_sub(base.0 as u32);
+        let before = stored.first_chunk().map_or(0, |&half| u32::from_le_bytes(half));
+        stored.copy_from_slice(&(expires_at as u32).to_le_bytes());
+        since_base(expires_at as u32) < since_base(before)
+    }
+
+    #[inline(always)]
     pub(super) fn write_expiry(self, block: &mut [u8], expires_at: u64) {
         match self.0 & (Self::EXPIRES | Self::FAR) {
             0 => {}

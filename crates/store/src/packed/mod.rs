@@ -126,6 +126,11 @@ impl Store for PackedStore {
         Header::plain_value(self.arena.block(location.0))
     }
 
+    #[inline(always)]
+    fn keeps_access(&self) -> bool {
+        self.arena.has_access()
+    }
+
     #[inline]
     fn access(&self, location: Location) -> u32 {
         self.arena.access(location.0)
@@ -150,8 +155,8 @@ impl Store for PackedStore {
 
     #[inline]
     fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Location {
-        if attributes.expires_at != 0 {
-            self.expiry_base = self.base_for(attributes);
+        if attributes.expires_at != 0 && self.table.expiring() == 0 {
+            self.expiry_base = ExpiryBase::around(attributes.expires_at);
         }
         let header = Header::new(key.len(), value.len(), attributes, self.expiry_base);
         let at = match header.has_external() {
@@ -169,9 +174,12 @@ impl Store for PackedStore {
         let block = self.arena.block_mut(location.0);
         let old = Header::read(block);
         if old.is_usual(value.len(), attributes, base) {
-            old.write_expiry(block, attributes.expires_at);
+            let is_earlier = old.replace_expiry(block, attributes.expires_at, base);
             old.write_value(block, value);
-            self.arena.note_expiry(location.0, attributes.expires_at);
+            // Most replacements expire later, and their page knows the earliest time already.
+            if is_earlier {
+                self.arena.note_expiry(location.0, attributes.expires_at);
+            }
             return (location, false);
         }
         let new = old.with(value.len(), attributes, base);
@@ -217,7 +225,9 @@ impl Store for PackedStore {
     }
 
     fn clear(&mut self) {
+        let is_limited = self.arena.is_limited();
         *self = Self::with_scout(self.options.clone(), self.arena.has_access(), self.scout());
+        self.set_limited(is_limited);
     }
 
     fn keep_access(&mut self, keeps: bool) {
@@ -296,6 +306,15 @@ impl Store for PackedStore {
         classes::units(self.arena.class_of(header.block_len())) * UNIT + external_bytes(header, key_len, value_len)
     }
 
+    fn set_limited(&mut self, is_limited: bool) {
+        self.arena.set_limited(is_limited);
+    }
+
+    #[inline(always)]
+    fn is_bounded(&self) -> bool {
+        self.arena.is_bounded()
+    }
+
     fn compact(
         &mut self,
         key_len: usize,
@@ -312,10 +331,10 @@ impl Store for PackedStore {
         let hashes: Vec<u64> = page.live.iter().map(|&from| self.entries().hash(from)).collect();
         hashes.iter().for_each(|&hash| prefetch(self.table.home(hash)));
         for (&from, &hash) in page.live.iter().zip(&hashes) {
-            let to = self.arena.allocate(page.class);
+            let expires_at = Header::expiry(self.arena.block(from), self.expiry_base);
+            let to = self.arena.allocate(page.class, expires_at);
             // The whole block: the access word goes along.
             self.arena.copy_block(from, to, page.class);
-            self.arena.note_expiry(to, Header::expiry(self.arena.block(to), self.expiry_base));
             self.table.moved(hash, from, to);
             moved(to);
         }
@@ -375,13 +394,12 @@ impl PackedStore {
 
     #[inline]
     fn write(&mut self, header: Header, key: &[u8], value: &[u8], attributes: Attributes) -> u32 {
-        let at = self.arena.allocate(self.arena.class_of(header.block_len()));
+        let at = self.arena.allocate(self.arena.class_of(header.block_len()), attributes.expires_at);
         let block = self.arena.block_mut(at);
         header.write(block);
         header.write_attributes(block, attributes);
         header.write_key(block, key);
         header.write_value(block, value);
-        self.arena.note_expiry(at, attributes.expires_at);
         at
     }
 

@@ -13,9 +13,8 @@ impl PackedStore {
                 for slot in group.used() {
                     let entry = self.arena.block(group.block(slot));
                     let len = Header::read(entry).block_len();
-                    let at = arena.allocate(arena.class_of(len));
+                    let at = arena.allocate(arena.class_of(len), Header::expiry(entry, self.expiry_base));
                     arena.block_mut(at)[..len].copy_from_slice(&entry[..len]);
-                    arena.note_expiry(at, Header::expiry(entry, self.expiry_base));
                     group.set_block(slot, at);
                 }
             }
@@ -24,6 +23,7 @@ impl PackedStore {
                 break;
             }
         }
+        arena.set_limited(self.arena.is_limited());
         self.arena = arena;
     }
 
@@ -56,15 +56,17 @@ impl PackedStore {
         let value = number.as_ref().map_or(value, |number| number);
         let (old_class, new_class) = (self.arena.class_of(old.block_len()), self.arena.class_of(new.block_len()));
         let at = match old_class == new_class {
-            true => location.0,
-            false => self.arena.allocate(new_class),
+            true => {
+                self.arena.note_expiry(location.0, attributes.expires_at);
+                location.0
+            }
+            false => self.arena.allocate(new_class, attributes.expires_at),
         };
         self.arena.copy((location.0, old.key_at()), (at, new.key_at()), old.key_len());
         let block = self.arena.block_mut(at);
         new.write(block);
         new.write_attributes(block, attributes);
         new.write_value(block, value);
-        self.arena.note_expiry(at, attributes.expires_at);
         if at != location.0 {
             self.table.moved(hash, location.0, at);
             self.arena.free(location.0);

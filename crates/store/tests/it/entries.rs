@@ -123,6 +123,14 @@ impl Store for Entries {
         ENTRY
     }
 
+    fn set_limited(&mut self, is_limited: bool) {
+        self.0.set_limited(is_limited);
+    }
+
+    fn is_bounded(&self) -> bool {
+        self.0.is_bounded()
+    }
+
     fn compact(&mut self, _: usize, _: usize, _: Attributes, _: &mut dyn FnMut(u32)) -> bool {
         false
     }

@@ -173,6 +173,33 @@ pub(crate) fn a_lowered_limit_is_reached<S: Store>() {
     cache.set_limit(Some(LIMIT));
     assert!(cache.shrink_some(NOW), "there is nothing to do");
     assert_eq!(cache.len(), 30_000);
+    // It holds until it is lifted, whatever happens to the entries.
+    assert_eq!(set(&mut cache, "30000", 1000, NEVER), Err(OutOfMemory));
+    cache.clear();
+    let count = fill(&mut cache, "again", 1000, NEVER);
+    assert!(cache.bytes() <= LIMIT && count < 20_000, "{count}");
+    cache.set_limit(None);
+    (0..30_000).for_each(|number| assert_eq!(set(&mut cache, &number.to_string(), 1000, NEVER), Ok(())));
+}
+
+/// Without a policy that needs it, too.
+pub(crate) fn uses_are_noted_for_whoever_asks<S: Store>() {
+    let mut cache = cache::<S>(PolicyKind::NoEviction, None);
+    cache.track_use();
+    let hash = cache.store().hash(b"key");
+    let after = |s: u64| Moment { unix_ms: NOW.unix_ms + 1000 * s };
+    for is_again in [false, true] {
+        assert_eq!(cache.set(hash, b"key", b"value", NEVER, NOW), Ok(()));
+        assert_eq!(cache.idle_s(hash, b"key", after(60)), Some(60));
+        assert!(cache.get(hash, b"key", after(50)).is_some());
+        assert_eq!(cache.idle_s(hash, b"key", after(60)), Some(10));
+        assert_eq!(
+            cache.set(hash, b"key", if is_again { b"other" } else { b"a longer one" }, NEVER, after(55)),
+            Ok(())
+        );
+        assert_eq!(cache.idle_s(hash, b"key", after(60)), Some(5));
+        cache.clear();
+    }
 }
 
 pub(crate) fn queues_stay_short<S: Store>() {

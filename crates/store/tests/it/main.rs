@@ -77,6 +77,11 @@ macro_rules! for_each_store {
         }
 
         #[test]
+        fn uses_are_noted_for_whoever_asks() {
+            crate::eviction::uses_are_noted_for_whoever_asks::<$store>();
+        }
+
+        #[test]
         fn queues_stay_short_under_churn() {
             crate::eviction::queues_stay_short::<$store>();
         }

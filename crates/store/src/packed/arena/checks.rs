@@ -6,6 +6,7 @@ impl Arena {
     /// Lowers the limit of what can be addressed.
     pub(in crate::packed) fn limit_chunks(&mut self, chunks: usize) {
         self.chunks_max = chunks;
+        self.note_bounds();
     }
 
     /// Checks all counters and lists, and returns the number of blocks in use.
@@ -34,6 +35,7 @@ impl Arena {
             }
         }
         assert_eq!(listed, 0, "a page is in no list");
+        assert_eq!(self.is_bounded, self.is_limited || self.is_nearly_full());
         let ready: usize = self.chunks.iter().map(|chunk| chunk.ready() / PAGE).sum();
         assert_eq!(self.resident, ready - self.released.len());
         live

@@ -18,10 +18,7 @@ impl Arena {
     /// Notes that the entry in a block expires, unless its time is 0.
     #[inline(always)]
     pub(in crate::packed) fn note_expiry(&mut self, at: u32, expires_at: u64) {
-        if expires_at != 0 {
-            let page = &mut self.pages[page_of(at)];
-            page.earliest = page.earliest.min(expires_at);
-        }
+        self.pages[page_of(at)].note_expiry(expires_at);
     }
 
     /// Notes that no entry of a page expires earlier.

@@ -77,6 +77,7 @@ fn every_time_of_expiry_is_kept_exactly() {
 fn access_words_that_are_needed_later_begin_at_zero() {
     let mut store = store();
     store.keep_access(false);
+    store.set_limited(true);
     let long = vec![7; SHARED_MIN];
     let value = |number: u32| if number.is_multiple_of(100) { &long[..] } else { &long[..number as usize % 90] };
     let attributes = |number: u32| expiring(u64::from(number % 3) << 35);
@@ -87,6 +88,7 @@ fn access_words_that_are_needed_later_begin_at_zero() {
     for keeps in [true, false] {
         // Those of entries that are there stay.
         store.keep_access(keeps);
+        assert!(store.is_bounded(), "the limit is what it was");
         store.check();
         for number in 0..5000 {
             let location = store.find(store.hash(&key(number)), &key(number)).expect("it is there");
