@@ -1,16 +1,21 @@
 //! The allocator of blocks.
 //!
 //! Memory comes in chunks of 2 MiB, which are divided into pages of 64 KiB, which hold blocks of one size each. A page has a
-//! list of its free blocks, so that it can go back to the pool as soon as it is empty, and serve blocks of another size. A
-//! block is addressed in units of 2 bytes; finding its chunk takes a shift. All access is checked against the bounds of the
-//! chunk: an address that is out of date reads another block, but never memory that is not there.
+//! list of its free blocks, so that it can go back to the pool as soon as it is empty, and serve blocks of another size. Two
+//! pages of large blocks may be a pair, with a block that begins on the first and ends on the second: it belongs to the first,
+//! and both go back when both are empty. A block is addressed in units of 2 bytes; finding its chunk takes a shift. All access
+//! is checked against the bounds of the chunk: an address that is out of date reads another block, but never memory that is
+//! not there.
 
 #[cfg(test)]
 mod checks;
 mod passes;
+mod pool;
 
 use std::{
+    iter::StepBy,
     mem::MaybeUninit,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -19,9 +24,9 @@ use std::{
 
 use super::{
     address::{CHUNK_PAGES, CHUNK_UNITS, page_of, split},
-    classes::{self, BLOCK_MAX, CLASSES, PAGE, PAGE_UNITS, UNIT, class_of},
+    classes::{self, BLOCK_MAX, CLASSES, PAGE, PAGE_UNITS, Part, UNIT, class_of},
     entry::Header,
-    memory::{Chunk, ChunkSource, HUGE, growth_of},
+    memory::{Chunk, ChunkSource},
     scout::PackedScout,
 };
 use crate::StoreOptions;
@@ -32,8 +37,6 @@ pub(super) const CHUNKS_MAX: usize = (1 << 32) / CHUNK_UNITS;
 const CHUNKS_NEAR: usize = 16;
 /// Bytes of an access word.
 const ACCESS_BYTES: usize = 4;
-/// Empty pages that are kept in reserve; the others are given back to the kernel.
-const RESERVE_PAGES: usize = 4;
 /// Generations of one arena. Those of the next arena begin behind them, so that no two arenas share one.
 const GENERATIONS: u64 = 1 << 40;
 static NEXT_GENERATION: AtomicU64 = AtomicU64::new(GENERATIONS);
@@ -50,10 +53,14 @@ pub(super) struct Arena {
     classes: [Class; CLASSES],
     /// A bit for each class that has had a page. The others need no look for pages to vacate.
     in_use: [u64; CLASSES.div_ceil(64)],
+    /// Pages of each class.
+    pages_of: [u32; CLASSES],
     /// Empty pages whose memory is still there.
     reserve: Vec<u32>,
-    /// Empty pages whose memory has been released.
-    released: Vec<u32>,
+    /// The first of the pages whose memory has been released, while that of their neighbours is there.
+    released: u32,
+    /// The first of the even pages whose memory has been released together with that of the page behind them.
+    released_pairs: u32,
     /// Pages whose memory is there.
     resident: usize,
     scout: Arc<PackedScout>,
@@ -75,11 +82,10 @@ struct Page {
     /// The first free block that was in use once, and the first that never was, in units from the beginning of the page.
     free: u16,
     fresh: u16,
-    /// Blocks in use.
-    live: u16,
+    /// Blocks that are free. If there are any, the page is in the list of such pages of its class.
+    room: u16,
     class: u8,
-    /// True if the page is in the list of pages of its class with a free block.
-    is_listed: bool,
+    part: Part,
     next: u32,
     previous: u32,
     /// No entry of the page expires earlier, in milliseconds since the Unix epoch; [`NEVER`] if none expires.
@@ -87,6 +93,36 @@ struct Page {
 }
 
 impl Page {
+    const EMPTY: Self = Self {
+        free: NO_BLOCK,
+        fresh: 0,
+        room: 0,
+        class: 0,
+        part: Part::Empty,
+        next: NONE,
+        previous: NONE,
+        earliest: NEVER,
+    };
+
+    fn class(&self) -> usize {
+        usize::from(self.class)
+    }
+
+    /// Returns the number of blocks.
+    fn capacity(&self) -> usize {
+        usize::from(classes::capacity(self.class(), self.part))
+    }
+
+    /// Returns the number of blocks in use.
+    fn live(&self) -> usize {
+        self.capacity() - usize::from(self.room)
+    }
+
+    /// Returns the units of the page at which the blocks begin that have ever been in use.
+    fn starts(&self) -> StepBy<Range<usize>> {
+        (classes::start(self.class(), self.part)..usize::from(self.fresh)).step_by(classes::units(self.class()))
+    }
+
     /// Notes that an entry expires, unless its time is 0.
     #[inline(always)]
     fn note_expiry(&mut self, expires_at: u64) {
@@ -95,9 +131,6 @@ impl Page {
         }
     }
 }
-
-/// Largest block that lies in two cache lines, or nearly so.
-const SMALL_MAX: usize = 128;
 
 #[derive(Clone, Copy, Debug)]
 struct Class {
@@ -116,8 +149,10 @@ impl Arena {
             pages: Vec::new(),
             classes: [Class { first: NONE, free: 0 }; CLASSES],
             in_use: [0; CLASSES.div_ceil(64)],
+            pages_of: [0; CLASSES],
             reserve: Vec::new(),
-            released: Vec::new(),
+            released: NONE,
+            released_pairs: NONE,
             resident: 0,
             scout,
             source: ChunkSource::new(options),
@@ -194,10 +229,12 @@ impl Arena {
     /// True if a block that is in use begins there.
     #[inline]
     pub(super) fn is_live(&self, at: u32) -> bool {
-        let page_at = at % PAGE_UNITS as u32;
+        let page_at = at as usize % PAGE_UNITS;
         self.pages.get(page_of(at)).is_some_and(|page| {
-            page_at < u32::from(page.fresh)
-                && page_at.is_multiple_of(classes::units(usize::from(page.class)) as u32)
+            let start = classes::start(page.class(), page.part);
+            page_at < usize::from(page.fresh)
+                && page_at >= start
+                && ((page_at - start) as u32).is_multiple_of(classes::units(page.class()) as u32)
                 && Header::read(self.block(at)).is_live()
         })
     }
@@ -205,7 +242,7 @@ impl Arena {
     /// Returns the size of a block.
     #[cfg(test)]
     pub(super) fn block_bytes(&self, at: u32) -> usize {
-        self.pages.get(page_of(at)).map_or(UNIT, |page| classes::units(usize::from(page.class)) * UNIT)
+        self.pages.get(page_of(at)).map_or(UNIT, |page| classes::units(page.class()) * UNIT)
     }
 
     /// Allocates a block of a class, for an entry that expires at this time, in milliseconds since the Unix epoch; 0: never.
@@ -231,10 +268,11 @@ impl Arena {
                 at
             }
         };
-        page.live += 1;
+        page.room -= 1;
         page.note_expiry(expires_at);
+        let is_full = page.room == 0;
         self.classes[class].free -= 1;
-        if usize::from(page.live) == classes::capacity(class) {
+        if is_full {
             self.unlist(number);
         }
         at
@@ -258,41 +296,24 @@ impl Arena {
         let number = page_of(at) as u32;
         let page = &mut self.pages[number as usize];
         let link = std::mem::replace(&mut page.free, (at % PAGE_UNITS as u32) as u16);
-        page.live -= 1;
-        let (is_empty, is_listed) = (page.live == 0, page.is_listed);
-        self.classes[usize::from(page.class)].free += 1;
+        let was_full = page.room == 0;
+        page.room += 1;
+        let is_empty = usize::from(page.room) == page.capacity();
+        self.classes[page.class()].free += 1;
         Header::write_free(self.block_mut(at), link);
-        if !is_listed {
+        if was_full {
             self.list(number);
         }
         if is_empty {
-            self.detach(number);
-            self.pool(number);
+            self.retire(number);
         }
     }
 
     // --- pages ----------------------------------------------------------------------------
 
-    /// Returns the bytes by which [`Arena::bytes`] grows with the next block of a class.
-    #[inline]
-    pub(super) fn growth(&self, class: usize) -> usize {
-        match self.classes[class].first != NONE || !self.reserve.is_empty() {
-            true => 0,
-            false => self.page_growth(),
-        }
-    }
-
     /// True if there is a free block of a class.
     pub(super) fn has_free(&self, class: usize) -> bool {
         self.classes[class].first != NONE
-    }
-
-    fn page_growth(&self) -> usize {
-        let has_page = !self.released.is_empty() || self.chunks.last().is_some_and(|chunk| chunk.ready() < HUGE);
-        match has_page {
-            true => PAGE,
-            false => PAGE + growth_of(&self.pages, CHUNK_PAGES) + growth_of(&self.chunks, 1),
-        }
     }
 
     pub(super) fn is_limited(&self) -> bool {
@@ -320,25 +341,15 @@ impl Arena {
         self.chunks.len() + CHUNKS_NEAR > self.chunks_max
     }
 
-    /// Returns the bytes of pages that can still be given to a class, or `usize::MAX` if it has a free block.
-    #[cold]
-    pub(super) fn room(&self, class: usize) -> usize {
-        if self.has_free(class) {
-            return usize::MAX;
-        }
-        let begun = self.chunks.last().map_or(0, |chunk| HUGE - chunk.ready());
-        let pages = self.reserve.len() + self.released.len();
-        pages * PAGE + begun + (self.chunks_max - self.chunks.len()) * HUGE
-    }
-
     /// True if all entries can be addressed with an access word in front of each.
     pub(super) fn can_add_access(&self) -> bool {
         let mut live = [0; CLASSES];
         for page in &self.pages {
-            live[usize::from(page.class)] += usize::from(page.live);
+            live[page.class()] += page.live();
         }
         let longer = |class: usize| class_of((classes::units(class) * UNIT + ACCESS_BYTES).min(BLOCK_MAX));
-        let pages = live.iter().enumerate().map(|(class, &live)| live.div_ceil(classes::capacity(longer(class))));
+        let capacity = |class: usize| usize::from(classes::capacity(longer(class), Part::Single));
+        let pages = live.iter().enumerate().map(|(class, &live)| live.div_ceil(capacity(class)));
         pages.sum::<usize>() <= self.chunks_max * CHUNK_PAGES
     }
 
@@ -346,119 +357,6 @@ impl Arena {
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         let tables = self.chunks.capacity() * size_of::<Chunk>() + self.pages.capacity() * size_of::<Page>();
-        self.resident * PAGE + tables + (self.reserve.capacity() + self.released.capacity()) * size_of::<u32>()
-    }
-
-    /// Gives an empty page to a class.
-    #[cold]
-    #[inline(never)]
-    fn add_page(&mut self, class: usize) {
-        let number = self.take_page(class);
-        let page = &mut self.pages[number as usize];
-        (page.free, page.fresh, page.live, page.class) = (NO_BLOCK, 0, 0, class as u8);
-        page.earliest = NEVER;
-        self.classes[class].free += classes::capacity(class) as u32;
-        self.in_use[class / 64] |= 1 << (class % 64);
-        let is_large = classes::units(class) * UNIT > SMALL_MAX;
-        self.scout.note_class(number * PAGE_UNITS as u32, class as u8, is_large);
-        self.list(number);
-    }
-
-    fn take_page(&mut self, class: usize) -> u32 {
-        if let Some(number) = self.reserve.pop() {
-            if usize::from(self.pages[number as usize].class) != class {
-                // The access words of blocks of another size mean nothing for these.
-                let (chunk, start) = split(number * PAGE_UNITS as u32);
-                self.chunks[chunk].bytes_mut()[start..][..PAGE].fill(0);
-            }
-            return number;
-        }
-        self.resident += 1;
-        if let Some(number) = self.released.pop() {
-            let (chunk, start) = split(number * PAGE_UNITS as u32);
-            self.chunks[chunk].reclaim(start..start + PAGE);
-            return number;
-        }
-        if self.chunks.last().is_none_or(|chunk| chunk.ready() == HUGE) {
-            self.add_chunk();
-        }
-        let index = self.chunks.len() - 1;
-        let chunk = &mut self.chunks[index];
-        let page = index * CHUNK_PAGES + chunk.ready() / PAGE;
-        chunk.extend(PAGE);
-        page as u32
-    }
-
-    fn add_chunk(&mut self) {
-        assert!(self.chunks.len() < self.chunks_max, "the caller has asked for room");
-        let raw = self.source.next(&mut self.chunks);
-        self.chunks.push(Chunk::new(raw));
-        self.note_bounds();
-        let (next, previous) = (NONE, NONE);
-        let page =
-            Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next, previous, earliest: NEVER };
-        self.pages.extend([page; CHUNK_PAGES]);
-        let classes = self.pages.as_chunks().0.iter().map(|pages: &[Page; CHUNK_PAGES]| pages.map(|page| page.class));
-        self.scout.publish_chunks(self.chunks.iter().map(Chunk::start).zip(classes));
-    }
-
-    /// Takes a page from its class.
-    fn detach(&mut self, number: u32) {
-        if self.pages[number as usize].is_listed {
-            self.unlist(number);
-        }
-        let page = &self.pages[number as usize];
-        let class = usize::from(page.class);
-        self.classes[class].free -= (classes::capacity(class) - usize::from(page.live)) as u32;
-    }
-
-    /// Puts a page that belongs to no class into the reserve, or releases it.
-    fn pool(&mut self, number: u32) {
-        let page = &mut self.pages[number as usize];
-        (page.free, page.fresh, page.live, page.earliest) = (NO_BLOCK, 0, 0, NEVER);
-        if self.reserve.len() < RESERVE_PAGES {
-            self.reserve.push(number);
-            return;
-        }
-        self.release(number);
-    }
-
-    /// Releases the memory of a page of the reserve. False: there is none.
-    pub(super) fn release_reserve(&mut self) -> bool {
-        let number = self.reserve.pop();
-        number.is_some_and(|number| {
-            self.release(number);
-            true
-        })
-    }
-
-    fn release(&mut self, number: u32) {
-        let (chunk, start) = split(number * PAGE_UNITS as u32);
-        self.chunks[chunk].release(start..start + PAGE, self.release);
-        self.released.push(number);
-        self.resident -= 1;
-    }
-
-    fn list(&mut self, number: u32) {
-        let class = &mut self.classes[usize::from(self.pages[number as usize].class)];
-        let next = std::mem::replace(&mut class.first, number);
-        if let Some(next) = self.pages.get_mut(next as usize) {
-            next.previous = number;
-        }
-        let page = &mut self.pages[number as usize];
-        (page.is_listed, page.next, page.previous) = (true, next, NONE);
-    }
-
-    fn unlist(&mut self, number: u32) {
-        let page = &mut self.pages[number as usize];
-        page.is_listed = false;
-        let Page { next, previous, class, .. } = *page;
-        match self.pages.get_mut(previous as usize) {
-            Some(previous) => previous.next = next,
-            None => self.classes[usize::from(class)].first = next,
-        }
-        if let Some(next) = self.pages.get_mut(next as usize) {
-            next.previous = previous;
-        }
+        self.resident * PAGE + tables + self.reserve.capacity() * size_of::<u32>()
     }
 }

@@ -4,6 +4,7 @@ mod collisions;
 mod limit;
 mod memory;
 mod model;
+mod pairs;
 mod scouts;
 mod traversal;
 

@@ -1,12 +1,14 @@
 //! Passes through the blocks of a page: to find what has expired, and to vacate the page.
 
+use std::{cmp::Reverse, ops::Range};
+
 use super::{
     super::{
         address::page_of,
-        classes::{self, PAGE_UNITS},
+        classes::{self, PAGE_UNITS, Part},
         entry::Header,
     },
-    Arena, NEVER, NONE,
+    Arena, NEVER, NONE, Page,
 };
 
 /// Pages of a class that are compared to find the one to vacate.
@@ -38,10 +40,7 @@ impl Arena {
 
     /// Returns the blocks of a page that are in use.
     pub(in crate::packed) fn live_blocks(&self, number: usize) -> impl Iterator<Item = u32> {
-        let page = self.pages[number];
-        let base = (number * PAGE_UNITS) as u32;
-        let starts =
-            (0..u32::from(page.fresh)).step_by(classes::units(usize::from(page.class))).map(move |at| base + at);
+        let starts = self.pages[number].starts().map(move |at| (number * PAGE_UNITS + at) as u32);
         starts.filter(|&at| Header::read(self.block(at)).is_live())
     }
 
@@ -50,8 +49,6 @@ impl Arena {
     /// Chooses a page whose entries fit into other pages of its class, and takes it out of use. [`Arena::finish_vacating`] has
     /// to follow.
     pub(in crate::packed) fn vacate(&mut self) -> Option<VacatedPage> {
-        let spare = |class: &usize| self.classes[*class].free as usize / classes::capacity(*class);
-        // A page can be emptied if as many blocks are free as a page has: the others then have room for its entries.
         let in_use = self.in_use.into_iter().enumerate().flat_map(|(word, mut rest)| {
             std::iter::from_fn(move || {
                 let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
@@ -59,26 +56,48 @@ impl Arena {
                 Some(64 * word + bit)
             })
         });
-        let class = in_use.max_by_key(spare).filter(|class| spare(class) > 0)?;
+        let most = in_use.clone().max_by_key(|&class| self.spare(class)).filter(|&class| self.spare(class) > 0)?;
+        // It may have nothing but pairs, and too few free blocks to do without one.
+        let span = self.candidate(most).or_else(|| in_use.filter_map(|class| self.candidate(class)).next())?;
+        let class = self.pages[span.start as usize].class();
+        span.clone().for_each(|number| self.detach(number));
+        let live = span.clone().flat_map(|number| self.live_blocks(number as usize)).collect();
+        Some(VacatedPage { span, class, live })
+    }
+
+    /// Returns the number of single pages whose entries would fit into the free blocks of a class.
+    fn spare(&self, class: usize) -> u32 {
+        self.classes[class].free / u32::from(classes::capacity(class, Part::Single))
+    }
+
+    /// Returns the page or pair of a class that has the fewest entries, of those that can be emptied: the others have as many
+    /// free blocks as it has entries.
+    fn candidate(&self, class: usize) -> Option<Range<u32>> {
         let page = |number: u32| self.pages.get(number as usize);
         let listed = std::iter::successors(Some(self.classes[class].first), |&at| page(at).map(|page| page.next));
-        let candidates = listed.take_while(|&at| at != NONE).take(CANDIDATES);
-        let number = candidates.min_by_key(|&page| self.pages[page as usize].live)?;
-        self.detach(number);
-        let live = self.live_blocks(number as usize).collect();
-        Some(VacatedPage { number, class, live })
+        let listed = listed.take_while(|&at| at != NONE).take(CANDIDATES);
+        if !classes::has_pairs(class) {
+            let most = listed.min_by_key(|&number| Reverse(self.pages[number as usize].room));
+            return most.filter(|_| self.spare(class) > 0).map(|number| number..number + 1);
+        }
+        let spans = listed.map(|number| self.span(number));
+        let sum = |span: &Range<u32>, of: fn(&Page) -> usize| -> usize {
+            self.pages[span.start as usize..span.end as usize].iter().map(of).sum()
+        };
+        let has_room = |span: &Range<u32>| sum(span, Page::capacity) <= self.classes[class].free as usize;
+        spans.filter(has_room).min_by_key(|span| sum(span, Page::live) * 2 / span.len())
     }
 
     /// Notes that the entries of the page have been moved.
     pub(in crate::packed) fn finish_vacating(&mut self, page: VacatedPage) {
         self.next_generation();
-        self.pool(page.number);
+        page.span.for_each(|number| self.pool(number));
     }
 }
 
-/// A page that is being emptied.
+/// A page, or a pair, that is being emptied.
 pub(in crate::packed) struct VacatedPage {
-    number: u32,
+    span: Range<u32>,
     pub(in crate::packed) class: usize,
     /// Blocks that have to move.
     pub(in crate::packed) live: Vec<u32>,
