@@ -9,7 +9,7 @@ use wire::{Detected, Detector, memcached::RequestParser as MemcachedParser, resp
 use crate::{
     events::{BegunRequest, ConnectionEvents},
     protocol::{memcached, resp, us::Us},
-    state::{Client, Keyspace, Registration, ServerState},
+    state::{Client, ForwardedDialect, ForwardedRequest, Keyspace, Registration, ServerState},
 };
 
 /// First bytes of a TLS handshake (RFC 8446, section 5.1). No protocol of ours begins like that.
@@ -102,6 +102,18 @@ impl<S: Store + 'static> Conn<S> {
             events: None,
             client,
         }
+    }
+
+    /// Returns a connection that no peer has, for a request that another process forwards.
+    pub(crate) fn forwarded(state: &ServerState<S>, request: &ForwardedRequest) -> Self {
+        let dialect = match request.dialect {
+            ForwardedDialect::Resp => Dialect::Resp(RequestParser::default()),
+            ForwardedDialect::Us => Dialect::Us(Us::default()),
+            ForwardedDialect::Memcached => Dialect::Memcached(MemcachedParser::default()),
+        };
+        let mut conn = Self { dialect, ..Self::detached(state) };
+        (conn.client.database, conn.client.version) = (request.database, request.version);
+        conn
     }
 
     /// Updates [`Conn::is_plain`] and [`Conn::is_plain_if_own`]. Must be called after everything that may change it.
@@ -217,7 +229,8 @@ impl<S: Store + 'static> Conn<S> {
             client.apply_change();
         }
         let pauses_by_command = matches!(self.dialect, Dialect::Resp(_) | Dialect::Undecided(_));
-        client.is_held || !pauses_by_command && state.clients.are_paused() && client.hold(&state.clients, out)
+        let must_wait = || state.clients.are_paused() && !client.is_detached && !state.clients.pause.is_handed_over();
+        client.is_held || !pauses_by_command && must_wait() && client.hold(&state.clients, out)
     }
 
     /// Notes that output has been sent.

@@ -12,6 +12,7 @@
 //! - `protocol`: RESP, the 0x1F text protocol and memcached, each from a request to its reply;
 //! - `connection`, then `window` and `shard_threads`: one connection, and batches of connections;
 //! - `server`: the [`proto::Protocol`] itself;
+//! - `hand_over`: its keys on their way to the next process;
 //! - `program`: the command line and the start of it.
 
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ mod commands;
 mod connection;
 mod events;
 mod glob;
+mod hand_over;
 mod maintenance;
 mod memory_size;
 mod metrics;

@@ -12,7 +12,9 @@ use wire::resp::RequestLimits;
 
 use crate::{
     Events, FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ScriptOptions, ServerInfo, Sharing, SlotMap, Space,
-    StopServer, WithStore, YesNo, compression_dimension, eviction_dimension, exact_time, store_dimension,
+    StopServer, WithStore, YesNo, compression_dimension, eviction_dimension, exact_time,
+    hand_over::{Inheritance, KeyHandOver},
+    store_dimension,
 };
 
 const EXAMPLES: &str = "Examples:
@@ -214,16 +216,26 @@ impl<D: DriverSet> WithStore for Serve<'_, D> {
             server = server.with_events(Events::new(host.open_lines("events", target)?, kv.event_rate));
         }
         let server = Arc::new(server);
+        let inheritance = Inheritance::take(|role| host.take_inherited(role));
         if kv.snapshot.is_some() {
-            server.load().context("--snapshot")?;
+            let prepared = if inheritance.is_some() { server.prepare_snapshots() } else { server.load() };
+            prepared.context("--snapshot")?;
             let server = Arc::clone(&server);
             host.at_end(move || {
+                if server.has_handed_over() {
+                    return Ok(()); // Another process has newer ones.
+                }
                 // A script that never ends would keep all keys.
                 server.stop_scripts();
                 server.save().context("the keys have not been saved")
             });
         }
         server.start(sharing).context("cannot start a thread")?;
+        if let Some(inheritance) = inheritance {
+            let server = Arc::clone(&server);
+            host.before_ready(move || server.take_keys(inheritance).context("the keys cannot be taken over"));
+        }
+        host.hand_over(KeyHandOver::new(Arc::clone(&server)));
         host.registry().register_collector(Box::new(Metrics::new(Arc::clone(&server))));
         let served = host.serve_with_tls(Arc::clone(&server), |endpoints| {
             server.listens_on(endpoints.iter().map(|endpoint| endpoint.address.clone()).collect());

@@ -18,6 +18,7 @@ use crate::{
     commands::script_thread,
     connection::{Conn, FrontEnd},
     events::Events,
+    hand_over::PredecessorThread,
     maintenance::Maintenance,
     shard_threads::ShardThreads,
     state::{Scripts, ServerInfo, ServerState, ServerStateOptions, SnapshotError, SnapshotStore, Space},
@@ -81,6 +82,7 @@ pub struct KvServer<S: Store> {
     clock: Clock,
     request_timeout: Duration,
     events: Option<Arc<Events>>,
+    pub(crate) predecessor: PredecessorThread,
 }
 
 impl<S: Store + 'static> KvServer<S> {
@@ -124,6 +126,7 @@ impl<S: Store + 'static> KvServer<S> {
             clock,
             request_timeout,
             events: None,
+            predecessor: PredecessorThread::default(),
         }
     }
 
@@ -133,12 +136,20 @@ impl<S: Store + 'static> KvServer<S> {
         Self { events: Some(Arc::new(events)), ..self }
     }
 
+    /// Checks that a snapshot can be saved.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub(crate) fn prepare_snapshots(&self) -> Result<(), SnapshotError> {
+        self.state.snapshots.prepare()
+    }
+
     /// Loads the snapshot, if there is one.
     ///
     /// # Errors
     /// Nothing can be saved to its file; it cannot be read as a whole, or does not fit. What has been loaded by then stays.
     pub fn load(&self) -> Result<(), SnapshotError> {
-        self.state.snapshots.prepare()?;
+        self.prepare_snapshots()?;
         let number_max = self.state.snapshots.load(&self.state.space)?;
         self.state.memcached.numbers.skip(number_max);
         Ok(())
@@ -180,6 +191,13 @@ impl<S: Store + 'static> KvServer<S> {
         let thread = self.script_thread.lock().take();
         if let Some(thread) = thread {
             let _ = thread.join(); // A panic there has been reported by the thread itself.
+        }
+    }
+
+    /// Waits until the threads of a partitioned store have run what has been routed to them.
+    pub(crate) fn finish_routed(&self) {
+        if let Some(threads) = self.shard_threads.get() {
+            threads.finish();
         }
     }
 

@@ -16,6 +16,7 @@ use std::{
         mpsc::{self, Receiver, Sender},
     },
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -171,6 +172,25 @@ impl ShardThreads {
         for (queue, _) in self.queues.iter().zip(is_needed).filter(|(_, is_needed)| *is_needed) {
             // A thread that has ended drops the batch, and with it the promise: the connection closes.
             let _ = queue.send(Some(Arc::clone(&batch)));
+        }
+    }
+
+    /// Waits until everything that is under way has been run.
+    pub(crate) fn finish(&self) {
+        let batch = Arc::new(CommandBatch {
+            bytes: Box::default(),
+            commands: Vec::new(),
+            database: 0,
+            version: Version::Resp2,
+            now: Now { instant: Instant::now(), unix: Duration::ZERO },
+            parts: self.queues.iter().map(|_| Mutex::default()).collect(),
+            unfinished: AtomicUsize::new(self.queues.len()),
+            promise: Mutex::default(),
+        });
+        let count = self.queues.iter().filter(|queue| queue.send(Some(Arc::clone(&batch))).is_ok()).count();
+        let ended = self.queues.len() - count;
+        while batch.unfinished.load(Ordering::Acquire) > ended {
+            thread::yield_now();
         }
     }
 

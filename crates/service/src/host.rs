@@ -1,6 +1,6 @@
 //! The place where a protocol meets its driver, its sockets and the signals.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, os::fd::OwnedFd, sync::Arc};
 
 use ::tls::{PlainAndTls, Tls};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -8,7 +8,7 @@ use drivers::{
     Config, ConnectionModel, Descriptor, DriverKind, DriverSet, Listeners, ScratchPipes, Statistics, Unavailable,
 };
 use proto::{Limits, Protocol};
-use sys::{ktls::Support, listen::Address, registered::Region};
+use sys::{ktls::Support, listen::Address, registered::Region, successor::Role};
 
 use crate::{
     Cli, DriverChoice, Endpoint, LineTarget, LineWriter, OpenLinesError, ServiceArgs, Shell, Timeouts, TlsDialect,
@@ -17,6 +17,7 @@ use crate::{
     output,
     stopping::Stop,
     tls::{self, TlsMetrics},
+    upgrade::{HandOver, NoState},
 };
 
 /// A process ready to serve one protocol, on one of the drivers `D` that its program has.
@@ -216,7 +217,23 @@ impl<D: DriverSet> Host<D> {
     /// Lets SIGUSR2 start the program anew with the sockets of this process, which then drains: for a server whose memory holds
     /// nothing that cannot be read again.
     pub fn allow_upgrade(&mut self) {
-        self.shell.set_replaceable();
+        self.shell.hand_over(NoState);
+    }
+
+    /// Does the same for a server that holds more than its sockets, and hands it over.
+    pub fn hand_over(&mut self, state: impl HandOver + 'static) {
+        self.shell.hand_over(state);
+    }
+
+    /// Takes a descriptor that the process before this one has handed over ([`HandOver::begin`]); `None`: there is none.
+    pub fn take_inherited(&mut self, role: Role) -> Option<OwnedFd> {
+        self.shell.take_inherited(role)
+    }
+
+    /// Does something when all addresses are bound and the process is confined, just before it says that it is ready: for what
+    /// the process before this one has to wait for. An error ends the start.
+    pub fn before_ready(&mut self, last: impl FnOnce() -> anyhow::Result<()> + 'static) {
+        self.shell.before_ready(last);
     }
 
     /// Has SIGHUP read the configuration again. `apply` is given what it says now, if it is valid, and takes over what

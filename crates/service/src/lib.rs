@@ -64,6 +64,7 @@ pub use sandbox::Sandbox;
 pub use shell::Shell;
 pub use stopping::{OnDrain, Stop};
 pub use timestamp::Timestamp;
+pub use upgrade::HandOver;
 pub use values::{
     at_least_one, count, duration, octal_mode, on_or_off, parse_size, positive_duration, positive_size, size,
 };

@@ -1,13 +1,13 @@
 //! A server process without what it serves: signals, stopping, metrics, ready lines.
 
-use std::{fmt, sync::mpsc, time::Duration};
+use std::{fmt, os::fd::OwnedFd, sync::mpsc, time::Duration};
 
 use anyhow::Context;
 use drivers::Descriptor;
 use sys::{
     listen::{Address, Listener, ListenerHandle},
     signals::ServerSignals,
-    successor::Inherited,
+    successor::{Inherited, Role},
     user::Account,
 };
 
@@ -21,11 +21,14 @@ use crate::{
     output,
     sandbox::Confined,
     stopping::{AtEnd, AtOnce, Stop, Watch},
-    upgrade,
+    upgrade::{self, HandOver},
 };
 
 /// Time that lines have to be written when a second signal stops the server.
 const PATIENCE_AT_ONCE: Duration = Duration::from_millis(200);
+
+/// Last action of the start, which may fail.
+type BeforeReady = Box<dyn FnOnce() -> anyhow::Result<()>>;
 
 /// A process that is ready to serve something.
 pub struct Shell {
@@ -47,8 +50,10 @@ pub struct Shell {
     sockets: Vec<ListenerHandle>,
     /// Number of connections that have been accepted or refused.
     count_accepted: Option<Box<dyn Fn() -> u64 + Send>>,
-    /// True if a successor of this process needs nothing but its sockets.
-    is_replaceable: bool,
+    /// Hand-over to a successor; `None`: this process can have none.
+    hand_over: Option<Box<dyn HandOver>>,
+    /// Action before the process says that it is ready.
+    before_ready: Option<BeforeReady>,
     /// Confinement of the process, if it has given up what it does not need ([`crate::Sandbox`]).
     confined: Option<Confined>,
     /// User that the process becomes when its addresses are bound.
@@ -88,7 +93,8 @@ impl Shell {
             inherited: Inherited::take().context("cannot take over the sockets of LISTEN_FDS")?,
             sockets: Vec::new(),
             count_accepted: None,
-            is_replaceable: false,
+            hand_over: None,
+            before_ready: None,
             confined,
             user,
             margin: Duration::ZERO,
@@ -192,9 +198,19 @@ impl Shell {
         self.count_accepted = Some(Box::new(count_accepted));
     }
 
-    /// Lets SIGUSR2 start the program anew with the sockets of this process, unless that may start no program.
-    pub(crate) fn set_replaceable(&mut self) {
-        self.is_replaceable = true;
+    /// See [`crate::Host::hand_over`].
+    pub fn hand_over(&mut self, state: impl HandOver + 'static) {
+        self.hand_over = Some(Box::new(state));
+    }
+
+    /// See [`crate::Host::take_inherited`].
+    pub fn take_inherited(&mut self, role: Role) -> Option<OwnedFd> {
+        self.inherited.take_state(role)
+    }
+
+    /// See [`crate::Host::before_ready`].
+    pub fn before_ready(&mut self, last: impl FnOnce() -> anyhow::Result<()> + 'static) {
+        self.before_ready = Some(Box::new(last));
     }
 
     /// Watches for signals, calls `ready`, announces the `endpoints` and serves until `serve` returns, which it has
@@ -221,23 +237,26 @@ impl Shell {
         let bind = |address| BoundMetrics::bind(address, &mut self.inherited.listeners);
         let metrics = self.metrics.as_ref().map(bind).transpose()?;
         self.sockets.extend(metrics.iter().flat_map(BoundMetrics::handles));
-        let Inherited { listeners: unwanted, predecessor } = self.inherited;
+        let Inherited { listeners: unwanted, predecessor, .. } = self.inherited;
         upgrade::check_unwanted(&unwanted, predecessor.is_some())?;
         drop(unwanted);
         let launcher = self.confined.as_mut().and_then(Confined::take_launcher);
-        match launcher {
+        match (launcher, self.hand_over.take()) {
             // It ends.
-            launcher if !self.is_replaceable => drop(launcher),
-            None if self.confined.is_some() => {
+            (launcher, None) => drop(launcher),
+            (None, Some(_)) if self.confined.is_some() => {
                 self.hooks.why_no_upgrade = "--sandbox: this process may start no program";
             }
-            launcher => self.hooks.upgrade.push(upgrade::hook(self.sockets.clone(), self.stop.clone(), launcher)),
+            (launcher, Some(state)) => {
+                self.hooks.upgrade.push(upgrade::hook(self.sockets.clone(), self.stop.clone(), launcher, state));
+            }
         }
         // Not before all sockets are bound, and before anybody is served.
         change_user(self.user)?;
         if let Some(confined) = self.confined {
             confined.complete()?;
         }
+        self.before_ready.map_or(Ok(()), |last| last())?;
         let watch = Watch::new(self.stop, drain_timeout, self.sockets, self.at_end, self.at_once, self.hooks);
         watch.start(self.signals, self.stopped);
         ready();

@@ -1,5 +1,6 @@
 //! SIGUSR2: the program is started again with the sockets of this process, which leaves its connections to the new one as
-//! soon as that is ready. So no connection is refused when a program or its flags change.
+//! soon as that is ready. So no connection is refused when a program or its flags change. What the process holds beside its
+//! sockets, it hands over by its [`HandOver`].
 
 use std::{env, ffi::OsString, thread, time::Duration};
 
@@ -8,7 +9,7 @@ use proto::RETIRE_AFTER;
 use sys::{
     launcher::Launcher,
     listen::{Listener, ListenerHandle},
-    successor::{HandedSocket, Successor},
+    successor::{HandedDescriptor, Successor},
 };
 
 use crate::{hooks::Hook, stopping::Stop};
@@ -18,6 +19,34 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Time that connections have to come to their end before the drain begins: enough for each to see that it is to, whatever
 /// its driver waits in, and to be quiet afterwards for as long as a request may be on its way.
 const RETIREMENT: Duration = RETIRE_AFTER.saturating_mul(3);
+
+/// Hand-over of what a process holds beside its sockets.
+pub trait HandOver: Send {
+    /// Begins, before the successor is started. Returns descriptors for it, which it takes by their roles.
+    ///
+    /// # Errors
+    /// Nothing can be handed over now: no successor is started.
+    fn begin(&mut self) -> anyhow::Result<Vec<HandedDescriptor>>;
+
+    /// Ends after the successor has said that it is ready: this process is the owner no more.
+    fn complete(&mut self);
+
+    /// Ends without a successor: this process goes on.
+    fn cancel(&mut self);
+}
+
+/// Hand-over of a process that holds nothing else.
+pub(crate) struct NoState;
+
+impl HandOver for NoState {
+    fn begin(&mut self) -> anyhow::Result<Vec<HandedDescriptor>> {
+        Ok(Vec::new())
+    }
+
+    fn complete(&mut self) {}
+
+    fn cancel(&mut self) {}
+}
 
 /// Checks sockets that the process was started with and does not listen on. A predecessor may have had more addresses, or
 /// more threads.
@@ -31,15 +60,24 @@ pub(crate) fn check_unwanted(unwanted: &[Listener], has_predecessor: bool) -> an
 }
 
 /// Starts the program anew, waits until it is ready, and then ends this process. One that is confined asks its `launcher`.
-pub(crate) fn hook(sockets: Vec<ListenerHandle>, stop: Stop, launcher: Option<Launcher>) -> Hook {
+pub(crate) fn hook(
+    sockets: Vec<ListenerHandle>,
+    stop: Stop,
+    launcher: Option<Launcher>,
+    mut state: Box<dyn HandOver>,
+) -> Hook {
     Box::new(move || {
         if stop.is_draining() {
             return Ok(()); // The last one is about to end this process.
         }
-        let id = match &launcher {
-            Some(launcher) => launcher.start(&sockets)?,
-            None => start(&sockets)?,
+        let mut handed = HandedDescriptor::duplicate_all(&sockets)?;
+        handed.append(&mut state.begin()?);
+        let started = match &launcher {
+            Some(launcher) => launcher.start(handed).map_err(anyhow::Error::from),
+            None => start(handed),
         };
+        let id = started.inspect_err(|_| state.cancel())?;
+        state.complete();
         tracing::info!("process {id} has taken over");
         stop.manager().handed_over(id);
         sockets.iter().for_each(ListenerHandle::give_file_away);
@@ -50,12 +88,11 @@ pub(crate) fn hook(sockets: Vec<ListenerHandle>, stop: Stop, launcher: Option<La
     })
 }
 
-fn start(sockets: &[ListenerHandle]) -> anyhow::Result<u32> {
+fn start(handed: Vec<HandedDescriptor>) -> anyhow::Result<u32> {
     let mut line = env::args_os();
     let program = line.next().unwrap_or_default();
     let args: Vec<OsString> = line.collect();
-    let successor = HandedSocket::duplicate_all(sockets).and_then(|sockets| Successor::start(&program, &args, sockets));
-    let successor = successor.context("it cannot be started")?;
+    let successor = Successor::start(&program, &args, handed).context("it cannot be started")?;
     let id = successor.id();
     successor.wait(PATIENCE).with_context(|| format!("process {id}"))?;
     Ok(id)

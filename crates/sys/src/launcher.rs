@@ -1,7 +1,8 @@
 //! A process beside a confined one, which may start what that may not: its successor, and nothing else.
 //!
 //! It is forked before the other one has a thread and gives anything up. The program and its arguments are those of the
-//! command line; the confined process says when, and hands its listening sockets over. It ends with the other one.
+//! command line; the confined process says when, and hands over its listening sockets and what else the successor is to have. It ends
+//! with the other one.
 
 use std::{
     env,
@@ -19,24 +20,20 @@ use rustix::{
     cmsg_space,
     net::{
         AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-        SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg, socketpair,
+        SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair,
     },
 };
 
 use crate::{
     confinement::hide_memory,
-    listen::ListenerHandle,
-    successor::{HandedSocket, Successor},
+    successor::{HandedDescriptor, Role, Successor},
     user::Account,
 };
 
-/// Sockets in one message: the kernel takes 253.
-const SOCKETS_MAX: usize = 128;
+/// Descriptors in one message: the kernel takes 253.
+const DESCRIPTORS_MAX: usize = 128;
 /// Message that ends a request.
 const END: &[u8] = b".";
-/// Bytes of a request that stand for one socket each.
-const OWNS_FILE: u8 = b'f';
-const HAS_NO_FILE: u8 = b'-';
 /// First byte of an answer; the rest is the number of the process, or the reason.
 const READY: u8 = b'1';
 const FAILED: u8 = b'0';
@@ -77,24 +74,25 @@ impl Launcher {
         }
     }
 
-    /// Starts a successor with the sockets that are still open, waits until it is ready, and returns its number.
+    /// Starts a successor with the descriptors, waits until it is ready, and returns its number.
     ///
     /// # Errors
     /// There is none: this process goes on.
-    pub fn start(&self, sockets: &[ListenerHandle]) -> Result<u32, LaunchError> {
-        let sockets = HandedSocket::duplicate_all(sockets)?;
-        for sockets in sockets.chunks(SOCKETS_MAX) {
-            let bytes: Vec<_> =
-                sockets.iter().map(|socket| if socket.owns_file { OWNS_FILE } else { HAS_NO_FILE }).collect();
-            let descriptors: Vec<BorrowedFd<'_>> = sockets.iter().map(|socket| socket.socket.as_fd()).collect();
-            let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(SOCKETS_MAX))];
+    pub fn start(&self, handed: Vec<HandedDescriptor>) -> Result<u32, LaunchError> {
+        for handed in handed.chunks(DESCRIPTORS_MAX) {
+            let bytes: Vec<_> = handed.iter().map(|handed| handed.role.byte()).collect();
+            let descriptors: Vec<BorrowedFd<'_>> = handed.iter().map(|handed| handed.descriptor.as_fd()).collect();
+            let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
             ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
             sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL).map_err(io::Error::from)?;
         }
         send(&self.0, END, SendFlags::NOSIGNAL).map_err(io::Error::from)?;
+        // The end of a pipe has to show that the successor has ended.
+        drop(handed);
         let mut answer = [0; ANSWER_BYTES_MAX];
-        let (_, length) = recv(&self.0, &mut answer, RecvFlags::empty()).map_err(io::Error::from)?;
+        // By read(2), which every confined process may call.
+        let length = rustix::io::read(&self.0, &mut answer).map_err(io::Error::from)?;
         let Some((&kind, text)) = answer[..length].split_first() else { return Err(LaunchError::Gone) };
         let text = String::from_utf8_lossy(text).into_owned();
         match text.parse() {
@@ -115,8 +113,8 @@ fn launch_when_asked(channel: &OwnedFd, user: Option<Account>, patience: Duratio
     let mut line = env::args_os();
     let program = line.next().unwrap_or_default();
     let args: Vec<OsString> = line.collect();
-    while let Some(sockets) = receive_request(channel)? {
-        let answer = match launch(&program, &args, sockets, patience) {
+    while let Some(handed) = receive_request(channel)? {
+        let answer = match launch(&program, &args, handed, patience) {
             Ok(id) => answer(READY, &id),
             Err(why) => answer(FAILED, &why),
         };
@@ -128,11 +126,11 @@ fn launch_when_asked(channel: &OwnedFd, user: Option<Account>, patience: Duratio
 fn launch(
     program: &OsString,
     args: &[OsString],
-    sockets: Vec<HandedSocket>,
+    handed: Vec<HandedDescriptor>,
     patience: Duration,
 ) -> Result<u32, String> {
     let successor =
-        Successor::start(program, args, sockets).map_err(|error| format!("it cannot be started: {error}"))?;
+        Successor::start(program, args, handed).map_err(|error| format!("it cannot be started: {error}"))?;
     let id = successor.id();
     successor.wait(patience).map_err(|error| format!("process {id}: {error}"))?;
     Ok(id)
@@ -144,25 +142,27 @@ fn answer(kind: u8, said: &dyn fmt::Display) -> Vec<u8> {
     answer
 }
 
-/// Receives the sockets of a successor; `None`: the other process has ended.
-fn receive_request(channel: &OwnedFd) -> io::Result<Option<Vec<HandedSocket>>> {
+/// Receives the descriptors of a successor; `None`: the other process has ended.
+fn receive_request(channel: &OwnedFd) -> io::Result<Option<Vec<HandedDescriptor>>> {
     let mut received = Vec::new();
     loop {
-        let mut bytes = [0; SOCKETS_MAX];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(SOCKETS_MAX))];
+        let mut bytes = [0; DESCRIPTORS_MAX];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let into = &mut [IoSliceMut::new(&mut bytes)];
         let length = recvmsg(channel, into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
         match &bytes[..length] {
             [] => return Ok(None),
             END => return Ok(Some(received)),
-            kinds => {
+            roles => {
                 let messages = ancillary.drain();
                 let descriptors = messages.filter_map(|message| {
                     if let RecvAncillaryMessage::ScmRights(descriptors) = message { Some(descriptors) } else { None }
                 });
-                let sockets = kinds.iter().zip(descriptors.flatten());
-                received.extend(sockets.map(|(&kind, socket)| HandedSocket { socket, owns_file: kind == OWNS_FILE }));
+                for (&byte, descriptor) in roles.iter().zip(descriptors.flatten()) {
+                    let role = Role::from_byte(byte).ok_or(io::ErrorKind::InvalidData)?;
+                    received.push(HandedDescriptor { descriptor, role });
+                }
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Listening sockets that go from one process to the next: from a service manager (sd_listen_fds(3)), or from the process
-//! that this one succeeds.
+//! that this one succeeds, which may hand over more than sockets.
 //!
 //! Both are told by the environment: `LISTEN_FDS` counts the descriptors, which begin at 3. `LISTEN_PID` says whom a
-//! service manager means; a predecessor names itself in `QUINTET_PREDECESSOR`, and one more descriptor behind the others is
-//! a pipe, which is to be told that this process is ready.
+//! service manager means; a predecessor names itself in `QUINTET_PREDECESSOR`, the [`Role`] of each descriptor in
+//! `LISTEN_FDNAMES`, and one more descriptor behind the others is a pipe, which is to be told that this process is ready.
 
 use std::{
     env,
@@ -34,13 +34,60 @@ const ADDRESSEE: &str = "LISTEN_PID";
 const PREDECESSOR: &str = "QUINTET_PREDECESSOR";
 /// The first inherited descriptor.
 const FIRST: RawFd = 3;
-/// Name of a unix socket whose file its last listener has to remove; others have none.
-const OWNS_FILE: &str = "owns-file";
 
-/// Sockets that the process was started with.
+/// Role of a descriptor that a process hands to its successor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Listener,
+    /// Unix socket whose file its last listener has to remove.
+    ListenerWithFile,
+    MessageQueue,
+    /// Directory of FIFOs that the last process removes.
+    FifoDirectory,
+    /// Pipe from the predecessor.
+    FromPredecessor,
+    /// Pipe to the predecessor.
+    ToPredecessor,
+}
+
+impl Role {
+    const ALL: [Self; 6] = [
+        Self::Listener,
+        Self::ListenerWithFile,
+        Self::MessageQueue,
+        Self::FifoDirectory,
+        Self::FromPredecessor,
+        Self::ToPredecessor,
+    ];
+
+    /// Returns the name in the environment.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Listener => "",
+            Self::ListenerWithFile => "owns-file",
+            Self::MessageQueue => "message-queue",
+            Self::FifoDirectory => "fifo-directory",
+            Self::FromPredecessor => "from-predecessor",
+            Self::ToPredecessor => "to-predecessor",
+        }
+    }
+
+    /// Returns the byte that stands for the role in a message.
+    pub(crate) fn byte(self) -> u8 {
+        self as u8
+    }
+
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.byte() == byte)
+    }
+}
+
+/// Descriptors that the process was started with.
 #[derive(Debug, Default)]
 pub struct Inherited {
     pub listeners: Vec<Listener>,
+    /// Descriptors that are no sockets.
+    state: Vec<HandedDescriptor>,
     /// The process that this one succeeds, if it was that which gave them.
     pub predecessor: Option<Predecessor>,
 }
@@ -76,15 +123,36 @@ impl Inherited {
         let count = env::var(COUNT).ok().and_then(|count| count.parse::<RawFd>().ok()).unwrap_or(0).clamp(0, 4096);
         let names = env::var(NAMES).unwrap_or_default();
         let mut names = names.split(':');
-        let listeners = (0..count).map(|at| {
-            let owns_file = has_predecessor && names.next() == Some(OWNS_FILE);
-            inherit(FIRST + at)
-                .and_then(|socket| Listener::adopt(socket, owns_file))
-                .map_err(|error| io::Error::new(error.kind(), format!("inherited descriptor {}: {error}", FIRST + at)))
-        });
-        let listeners = listeners.collect::<io::Result<_>>()?;
-        let predecessor = has_predecessor.then(|| inherit(FIRST + count).map(Predecessor)).transpose()?;
-        Ok(Self { listeners, predecessor })
+        let mut inherited = Self::default();
+        for at in 0..count {
+            let name = names.next().filter(|_| has_predecessor);
+            let role = Role::ALL.into_iter().find(|role| Some(role.name()) == name).unwrap_or(Role::Listener);
+            let taken =
+                inherit(FIRST + at).and_then(|descriptor| inherited.adopt(HandedDescriptor { descriptor, role }));
+            let explain = |error: io::Error| {
+                io::Error::new(error.kind(), format!("inherited descriptor {}: {error}", FIRST + at))
+            };
+            taken.map_err(explain)?;
+        }
+        inherited.predecessor = has_predecessor.then(|| inherit(FIRST + count).map(Predecessor)).transpose()?;
+        Ok(inherited)
+    }
+
+    fn adopt(&mut self, handed: HandedDescriptor) -> io::Result<()> {
+        match handed.role {
+            Role::Listener => self.listeners.push(Listener::adopt(handed.descriptor, false)?),
+            Role::ListenerWithFile => self.listeners.push(Listener::adopt(handed.descriptor, true)?),
+            Role::MessageQueue | Role::FifoDirectory | Role::FromPredecessor | Role::ToPredecessor => {
+                self.state.push(handed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the descriptor of a role; `None`: there is no predecessor, or it had none.
+    pub fn take_state(&mut self, role: Role) -> Option<OwnedFd> {
+        let at = self.state.iter().position(|handed| handed.role == role)?;
+        Some(self.state.swap_remove(at).descriptor)
     }
 }
 
@@ -98,23 +166,22 @@ fn inherit(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Listening socket for a successor.
+/// Descriptor for a successor.
 #[derive(Debug)]
-pub struct HandedSocket {
-    pub socket: OwnedFd,
-    /// True if it has a file, which its last listener removes.
-    pub owns_file: bool,
+pub struct HandedDescriptor {
+    pub descriptor: OwnedFd,
+    pub role: Role,
 }
 
-impl HandedSocket {
-    /// Duplicates those that are still open.
+impl HandedDescriptor {
+    /// Duplicates the listening sockets that are still open.
     ///
     /// # Errors
     /// Those of fcntl(2).
     pub fn duplicate_all(sockets: &[ListenerHandle]) -> io::Result<Vec<Self>> {
         let duplicate = |handle: &ListenerHandle| {
-            let socket = handle.duplicate().transpose()?;
-            Some(socket.map(|socket| Self { socket, owns_file: handle.owns_file() }))
+            let role = if handle.owns_file() { Role::ListenerWithFile } else { Role::Listener };
+            Some(handle.duplicate().transpose()?.map(|descriptor| Self { descriptor, role }))
         };
         sockets.iter().filter_map(duplicate).collect()
     }
@@ -139,19 +206,19 @@ pub enum SuccessorError {
 }
 
 impl Successor {
-    /// Starts `program` with the sockets.
+    /// Starts `program` with the descriptors.
     ///
     /// # Errors
     /// Those of pipe(2), fork(2) and execve(2).
-    pub fn start(program: &OsString, args: &[OsString], sockets: Vec<HandedSocket>) -> io::Result<Self> {
+    pub fn start(program: &OsString, args: &[OsString], handed: Vec<HandedDescriptor>) -> io::Result<Self> {
         let (mut mappings, mut names) = (Vec::new(), Vec::new());
         let mut map = |parent_fd| {
             let child_fd = FIRST + mappings.len() as RawFd;
             mappings.push(FdMapping { parent_fd, child_fd });
         };
-        for HandedSocket { socket, owns_file } in sockets {
-            map(socket);
-            names.push(if owns_file { OWNS_FILE } else { "" });
+        for HandedDescriptor { descriptor, role } in handed {
+            map(descriptor);
+            names.push(role.name());
         }
         let (ready, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         map(theirs);

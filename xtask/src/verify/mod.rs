@@ -15,6 +15,7 @@ mod locks;
 mod memory;
 mod tools;
 pub(crate) mod trace;
+mod upgrades;
 
 use std::{
     path::PathBuf,
@@ -64,6 +65,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     churn_seconds: u64,
 
+    /// Upgrades on each driver in `upgrades`
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    upgrades: u32,
+
     /// Root that the kernel of `ktls` has been installed or unpacked below
     #[arg(long, default_value = "/", value_name = "DIR")]
     kernel_root: PathBuf,
@@ -103,6 +108,8 @@ enum Step {
     Trace,
     /// Churn of sizes and times to live in kvcache under --maxmemory: resident memory stays within it and a twentieth
     Churn,
+    /// Upgrades of kvcache, one after another, while clients count: no key lost, no request run twice
+    Upgrades,
 }
 
 /// Outcome of a step, if nothing broke.
@@ -172,6 +179,7 @@ impl Step {
             Self::Locks => locks::run(Duration::from_secs(args.lock_seconds)),
             Self::Trace => trace::run(args.trace_requests),
             Self::Churn => churn::run(Duration::from_secs(args.churn_seconds)),
+            Self::Upgrades => upgrades::run(args.upgrades),
         }
     }
 }

@@ -34,7 +34,7 @@ mod scan;
 mod score;
 mod script_host;
 pub(crate) mod script_thread;
-mod scripting;
+pub(crate) mod scripting;
 mod server;
 mod set_algebra;
 mod set_options;

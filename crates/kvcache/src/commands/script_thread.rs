@@ -1,5 +1,8 @@
 //! The thread of scripts: it runs scripts that take long, and transactions with scripts, while no driver waits for it.
 //!
+//! It also hands the keys to the process that succeeds this one, which needs the same quiet, and forwards requests to it from
+//! then on.
+//!
 //! Commands of others wait meanwhile, as connections of CLIENT PAUSE do, without a thread that waits with them; after
 //! `--script-time-limit` they are refused. Nobody waits for a lock that a script holds: before it takes them, all batches
 //! that began without knowing of it have ended.
@@ -20,7 +23,7 @@ use store::{Pin, Store};
 use super::call::Call;
 use crate::{
     reply::Reply,
-    state::{Client, ClientChange, Keyspace, ScriptJob, ServerState},
+    state::{Client, ClientChange, Keyspace, ScriptJob, ScriptMessage, ServerState, Successor},
 };
 
 /// Time that scripts have in a row before others have their turn.
@@ -38,31 +41,72 @@ pub(crate) fn start<S: Store + 'static>(state: &Arc<ServerState<S>>) -> io::Resu
     thread::Builder::new().name("scripts".to_owned()).spawn(move || run_thread(&state, &queue)).map(Some)
 }
 
-fn run_thread<S: Store + 'static>(state: &ServerState<S>, queue: &Receiver<Option<ScriptJob<S>>>) {
-    while let Ok(Some(first)) = queue.recv() {
-        let began = Instant::now();
-        state.clients.pause.begin_script();
-        Pin::synchronize();
-        let mut next = Some(first);
-        let mut last = None;
-        while let Some(job) = next.take() {
-            last = Some(run_job(state, job));
-            next = if began.elapsed() < TURN { queue.try_recv().ok().flatten() } else { None };
-            if let Some((promise, answer)) = last.take_if(|_| next.is_some()) {
-                promise.fulfil(answer);
-            }
-        }
-        let has_waited = state.clients.pause.end_script();
-        if let Some((promise, answer)) = last {
-            promise.fulfil(answer);
+fn run_thread<S: Store + 'static>(state: &ServerState<S>, queue: &Receiver<ScriptMessage<S>>) {
+    let (mut next, mut successor) = (None, None);
+    while let Some(message) = next.take().or_else(|| queue.recv().ok()) {
+        match (message, &mut successor) {
+            (ScriptMessage::Job(job), None) => next = run_jobs(state, queue, job),
+            (ScriptMessage::HandOver(work), None) => successor = hand_over(state, work),
+            (ScriptMessage::Forward(request, promise), Some(successor)) => match successor.exchange(&request) {
+                Ok(reply) => {
+                    let mut answer = Outbox::default();
+                    answer.inline().extend_from_slice(&reply);
+                    promise.fulfil(answer);
+                }
+                // The promise is dropped, and the connection closes.
+                Err(error) => tracing::error!("a request is lost: the new process does not answer: {error}"),
+            },
+            // No keys are left for the one, and nobody has them for the other.
+            (ScriptMessage::Job(_) | ScriptMessage::HandOver(_), Some(_)) | (ScriptMessage::Forward(..), None) => {}
+            (ScriptMessage::Stop, _) => break,
         }
         if state.scripts.running.is_stopping() {
             break;
         }
-        if has_waited {
-            thread::sleep(began.elapsed().clamp(REST_MIN, TURN));
+    }
+}
+
+/// Runs a job, and those behind it as long as the turn lasts. Returns a message that is no job.
+fn run_jobs<S: Store + 'static>(
+    state: &ServerState<S>,
+    queue: &Receiver<ScriptMessage<S>>,
+    first: ScriptJob<S>,
+) -> Option<ScriptMessage<S>> {
+    let began = Instant::now();
+    state.clients.pause.begin_script();
+    Pin::synchronize();
+    let (mut next, mut other, mut last) = (Some(first), None, None);
+    while let Some(job) = next.take() {
+        last = Some(run_job(state, job));
+        match if began.elapsed() < TURN { queue.try_recv().ok() } else { None } {
+            Some(ScriptMessage::Job(job)) => next = Some(job),
+            message => other = message,
+        }
+        if let Some((promise, answer)) = last.take_if(|_| next.is_some()) {
+            promise.fulfil(answer);
         }
     }
+    let has_waited = state.clients.pause.end_script();
+    if let Some((promise, answer)) = last {
+        promise.fulfil(answer);
+    }
+    if has_waited && !state.scripts.running.is_stopping() {
+        thread::sleep(began.elapsed().clamp(REST_MIN, TURN));
+    }
+    other
+}
+
+/// Does work while all commands wait. Unless another process has the keys then, they go on.
+fn hand_over<S: Store>(state: &ServerState<S>, work: impl FnOnce() -> Option<Successor>) -> Option<Successor> {
+    state.clients.pause.begin_script();
+    Pin::synchronize();
+    let successor = work();
+    if successor.is_some() {
+        state.clients.pause.hand_over();
+    } else {
+        state.clients.pause.end_script();
+    }
+    successor
 }
 
 /// Runs one job. Returns its promise, and the answer.

@@ -13,11 +13,11 @@ use super::{
 use crate::{
     command_table::{self, TABLE},
     reply::{Outcome, Refusal, quote::quote},
-    state::{HandedOver, LocalScript, ScriptError, ScriptJob},
+    state::{HandedOver, LocalScript, ScriptError, ScriptJob, ScriptMessage},
 };
 
 /// True if a command of this number runs a script.
-pub(super) fn runs_script(number: usize) -> bool {
+pub(crate) fn runs_script(number: usize) -> bool {
     matches!(TABLE[number].name, "eval" | "evalsha" | "eval_ro" | "evalsha_ro")
 }
 
@@ -183,7 +183,7 @@ pub(super) fn hand_over<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     };
     (call.client.is_held, call.client.change, call.is_handed_over) = (true, Some(result), true);
     // Without a thread the promise is dropped, and the connection closes.
-    call.state.scripts.hand_over(job);
+    call.state.scripts.send(ScriptMessage::Job(job));
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! RESP: from a request to its command.
 
+mod forward;
+
 use proto::{Flow, Now, Outbox, Step};
 use store::Store;
 use wire::resp::{Args, Parsed, ProtocolError, RequestLimits, RequestParser};
@@ -47,10 +49,10 @@ pub(crate) fn handle_request<S: Store + 'static>(
     out: &mut Outbox,
 ) -> Step {
     match parse_next(parser, state.limits_for(client.is_authenticated), input) {
-        ParsedCommand::Request(args, consumed) => run(state, client, keys, &args, consumed, now, out),
+        ParsedCommand::Request(args, consumed) => run(state, client, keys, (&args, &input[..consumed]), now, out),
         ParsedCommand::Quoted(args, consumed) => {
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-            run(state, client, keys, &args, consumed, now, out)
+            run(state, client, keys, (&args, &input[..consumed]), now, out)
         }
         ParsedCommand::Empty(consumed) => Step::open(consumed),
         ParsedCommand::Incomplete(need) => Step { need, ..Step::open(0) },
@@ -61,19 +63,24 @@ pub(crate) fn handle_request<S: Store + 'static>(
     }
 }
 
-/// Answers a request of `consumed` bytes, unless CLIENT PAUSE makes it wait.
+/// Answers a request, unless CLIENT PAUSE makes it wait or another process has the keys.
 #[inline]
 fn run<S: Store + 'static>(
     state: &ServerState<S>,
     client: &mut Client<S>,
     keys: &mut Keyspace<'_, S>,
-    args: &[&[u8]],
-    consumed: usize,
+    (args, request): (&[&[u8]], &[u8]),
     now: Now,
     out: &mut Outbox,
 ) -> Step {
-    if dispatch::is_paused(state, client, args) && client.hold(&state.clients, out) {
-        return Step::open(0);
+    if dispatch::is_paused(state, client, args) {
+        if state.clients.pause.is_handed_over() {
+            if let Some(flow) = forward::forward(state, client, args, request, out) {
+                return Step { flow, ..Step::open(request.len()) };
+            }
+        } else if client.hold(&state.clients, out) {
+            return Step::open(0);
+        }
     }
-    Step { flow: dispatch::answer(state, client, keys, args, now, out), ..Step::open(consumed) }
+    Step { flow: dispatch::answer(state, client, keys, args, now, out), ..Step::open(request.len()) }
 }

@@ -10,7 +10,7 @@ use wire::us::{Parsed, Request, RequestLimits, RequestParser, reply};
 
 use crate::{
     command_table::UsVerb,
-    state::{Client, Item, Keyspace, ServerState},
+    state::{Client, ForwardedDialect, Item, Keyspace, ServerState},
     value::Value,
 };
 
@@ -127,6 +127,20 @@ impl Us {
             Ok(Parsed::Complete { request: Request::Refused(_), consumed }) if is_http(&input[..consumed]) => {
                 state.warn_of_http(client.registration.profile());
                 Step { flow: Flow::Close, ..Step::open(consumed) }
+            }
+            // What is queued here is not there: the client has to begin anew.
+            Ok(Parsed::Complete { request: Request::Exec, consumed })
+                if state.clients.pause.is_handed_over() && self.is_in_transaction() =>
+            {
+                Step { flow: Flow::Close, ..Step::open(consumed) }
+            }
+            Ok(Parsed::Complete { request, consumed })
+                if state.clients.pause.is_handed_over()
+                    && !self.is_in_transaction()
+                    && operation(request).is_some() =>
+            {
+                state.forward(ForwardedDialect::Us, &input[..consumed], out);
+                Step::open(consumed)
             }
             Ok(Parsed::Complete { request, consumed }) => {
                 let began = Instant::now();

@@ -62,6 +62,11 @@ impl UniqueNumbers {
         number <= self.0.load(Ordering::Relaxed)
     }
 
+    /// Returns the last number that has been assigned.
+    pub(crate) fn last(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Skips a number that comes from a snapshot: it must not be assigned again.
     pub(crate) fn skip(&self, version: u64) {
         self.0.fetch_max(version & UNIQUE_NUMBER, Ordering::Relaxed);
@@ -82,6 +87,11 @@ impl Default for DelayedFlush {
 }
 
 impl DelayedFlush {
+    /// Returns the time.
+    pub(crate) fn scheduled(&self) -> u64 {
+        self.at.load(Ordering::Relaxed)
+    }
+
     /// Sets the time; the latest call counts.
     pub(crate) fn schedule(&self, unix_ms: u64) {
         self.at.store(unix_ms, Ordering::Relaxed);

@@ -6,6 +6,7 @@ mod channels;
 mod client;
 mod client_memory;
 mod clients;
+mod forwarding;
 mod gauges;
 mod latency_monitor;
 mod memcached;
@@ -31,23 +32,25 @@ use std::{
     time::Duration,
 };
 
+use proto::Outbox;
 use store::Store;
-use wire::resp::RequestLimits;
+use wire::resp::{RequestLimits, Version};
 
 pub(crate) use self::{
     channels::{ChannelKind, Channels},
     client::{Client, ReplyMode},
     clients::{Clients, Profile, Registration, is_printable},
+    forwarding::{ForwardedDialect, ForwardedRequest, Successor, send_reply},
     gauges::{Gauges, Rates},
     latency_monitor::{LatencyMonitor, LatencySample, LatencySeries},
     memcached::{MemcachedState, UNIQUE_NUMBER},
     notifications::{EventClass, Notifications},
     pause::{Pause, PauseMode},
-    scripts::{ClientChange, HandedOver, LocalScript, ScriptError, ScriptJob, Scripts},
+    scripts::{ClientChange, HandedOver, LocalScript, ScriptError, ScriptJob, ScriptMessage, Scripts},
     settings::Settings,
     slot_map::{ClusterNode, SLOTS, slot},
     slow_log::{SlowCommand, SlowLog, redacted_args},
-    snapshot::{SaveStart, SnapshotStore},
+    snapshot::{SaveStart, SnapshotStore, receive_entries, send_entries},
     space::{DATABASE_PREFIX, DATABASES, Item, Keyspace, split_stored_key, stored_key},
     statistics::{BATCH_BUCKETS, BUCKETS, CommandReading, PerfReport, Statistics, upper_ns},
     timer::Timer,
@@ -162,6 +165,13 @@ impl<S: Store> ServerState<S> {
             self.next_http_warning_s.store(now_s + HTTP_WARNING_INTERVAL_S, Relaxed);
             tracing::warn!("connection of {} closed: it sends HTTP, perhaps from a hostile page", client.peer_text());
         }
+    }
+
+    /// Forwards a request that depends on nothing of its connection to the process that has the keys.
+    pub(crate) fn forward(&self, dialect: ForwardedDialect, request: &[u8], out: &mut Outbox) {
+        let (bytes, version) = (request.to_vec(), Version::Resp2);
+        let request = ForwardedRequest { bytes, begin: 0, dialect, database: 0, version, locks_all: false };
+        self.scripts.send(ScriptMessage::Forward(request, out.defer()));
     }
 
     /// Returns the limits of a client's requests: low ones until it has authenticated.

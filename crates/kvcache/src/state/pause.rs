@@ -26,6 +26,8 @@ const MODE: u8 = 3;
 const SCRIPT: u8 = 4;
 /// Bit that is added when that has run for so long that commands are refused instead of waiting.
 const BUSY: u8 = 8;
+/// Bit that is added for good when the keys have been handed to another process.
+const HANDED_OVER: u8 = 16;
 
 /// The pause, and the connections that wait for its end.
 #[derive(Debug, Default)]
@@ -83,6 +85,19 @@ impl Pause {
     pub(crate) fn begin_script(&self) {
         // What follows must not be seen by a thread that has not seen this; see `store::Pin::synchronize`.
         self.mode.fetch_or(SCRIPT, Ordering::SeqCst);
+    }
+
+    /// True once another process has the keys: commands on them are forwarded to it.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) & HANDED_OVER != 0
+    }
+
+    /// Has commands forwarded, those that wait since [`Pause::begin_script`] included. Nobody has the keys to himself here any
+    /// more, and the fast paths stay closed.
+    pub(crate) fn hand_over(&self) {
+        let state = self.state();
+        self.mode.fetch_or(HANDED_OVER, Ordering::SeqCst);
+        Self::release(state);
     }
 
     /// Has commands refused instead, those that wait included.

@@ -19,7 +19,10 @@ use store::Store;
 use thiserror::Error;
 use wire::resp::Version;
 
-use super::transaction::Transaction;
+use super::{
+    forwarding::{ForwardedRequest, Successor},
+    transaction::Transaction,
+};
 
 /// Limit of the scripts that are kept.
 const SCRIPTS_MAX: usize = 10_000;
@@ -41,8 +44,17 @@ pub(crate) struct Scripts<S: Store> {
     pub(crate) time_limit_ms: AtomicU64,
     /// Bytes of all Lua states.
     lua_bytes: Arc<AtomicUsize>,
-    queue: OnceLock<Sender<Option<ScriptJob<S>>>>,
+    queue: OnceLock<Sender<ScriptMessage<S>>>,
     pub(crate) running: RunningScript,
+}
+
+/// Message for the thread of scripts.
+pub(crate) enum ScriptMessage<S: Store> {
+    Job(ScriptJob<S>),
+    /// Work that needs all keys to itself; returns the process that has them from then on, if there is one.
+    HandOver(Box<dyn FnOnce() -> Option<Successor> + Send>),
+    Forward(ForwardedRequest, Promise),
+    Stop,
 }
 
 /// Script, or transaction with scripts, for the thread of scripts.
@@ -191,6 +203,20 @@ impl<S: Store> Scripts<S> {
         self.cache.read().scripts.contains_key(&digest)
     }
 
+    /// Returns the texts of all scripts, oldest first.
+    pub(crate) fn texts(&self) -> Vec<Box<[u8]>> {
+        let cache = self.cache.read();
+        let kept = cache.order.iter().filter_map(|digest| cache.scripts.get(digest));
+        kept.map(|script| script.source.text.clone()).collect()
+    }
+
+    /// Keeps a script that another process has compiled.
+    pub(crate) fn keep(&self, text: &[u8]) -> Result<(), ScriptError> {
+        let script = Arc::new(CachedScript::new(Source::parse(text)?));
+        self.cache.write().insert(Digest::of(text), &script);
+        Ok(())
+    }
+
     /// Forgets all scripts.
     pub(crate) fn flush(&self) {
         *self.cache.write() = Cache::default();
@@ -257,7 +283,7 @@ impl<S: Store> Scripts<S> {
     // --- the thread of scripts ------------------------------------------------------------------
 
     /// Takes over the queue of the thread of scripts. False if there is one.
-    pub(crate) fn set_queue(&self, queue: Sender<Option<ScriptJob<S>>>) -> bool {
+    pub(crate) fn set_queue(&self, queue: Sender<ScriptMessage<S>>) -> bool {
         self.queue.set(queue).is_ok()
     }
 
@@ -266,17 +292,15 @@ impl<S: Store> Scripts<S> {
         self.queue.get().is_some()
     }
 
-    /// Hands a job to the thread of scripts. False if there is none.
-    pub(crate) fn hand_over(&self, job: ScriptJob<S>) -> bool {
-        self.queue.get().is_some_and(|queue| queue.send(Some(job)).is_ok())
+    /// Sends a message to the thread of scripts. False if there is none.
+    pub(crate) fn send(&self, message: ScriptMessage<S>) -> bool {
+        self.queue.get().is_some_and(|queue| queue.send(message).is_ok())
     }
 
     /// Ends the thread of scripts, and whatever it runs.
     pub(crate) fn stop(&self) {
         self.running.is_stopping.store(true, Relaxed);
-        if let Some(queue) = self.queue.get() {
-            let _ = queue.send(None); // Fails for one that has ended.
-        }
+        self.send(ScriptMessage::Stop); // Fails for one that has ended.
     }
 
     /// Returns the time limit; without one it is for ever.

@@ -1,4 +1,4 @@
-//! Keys on disk: saved on request and at the end, loaded at the start.
+//! Keys on disk: saved on request and at the end, loaded at the start; and on their way to the next process.
 //!
 //! Each key is saved with a value and attributes that it had at one moment between the begin and the end of saving.
 //! Different keys may be of different moments, and a change made after its key was passed is not in the file: this is a
@@ -131,7 +131,7 @@ impl SnapshotStore {
 
     fn save_locked<S: Store>(&self, space: &Space<S>, _saving: MutexGuard<'_, ()>) -> Result<(), SnapshotError> {
         let path = self.path()?;
-        let saved = replace(path, |file| write(space, file));
+        let saved = replace(path, |file| send_entries(space, file).map(drop));
         self.last_save_failed.store(saved.is_err(), Ordering::Relaxed);
         saved.map_err(|error| SnapshotError::Io { path: path.to_owned(), error })?;
         self.last_saved_unix_s.store(unix_s(), Ordering::Relaxed);
@@ -165,8 +165,8 @@ impl SnapshotStore {
     }
 }
 
-/// Writes all entries that have not expired.
-fn write<S: Store>(space: &Space<S>, file: impl io::Write) -> io::Result<()> {
+/// Writes all entries that have not expired. Returns their number.
+pub(crate) fn send_entries<S: Store>(space: &Space<S>, file: impl io::Write) -> io::Result<u64> {
     let now = unix_ms();
     let mut writer = Writer::begin(file, now)?;
     for shard in 0..space.shards() {
@@ -197,11 +197,20 @@ fn write<S: Store>(space: &Space<S>, file: impl io::Write) -> io::Result<()> {
 
 /// Reads all entries, twice: nothing is taken from a file that is not whole.
 fn read<S: Store>(space: &Space<S>, mut file: impl io::Read + io::Seek, len: u64) -> Result<u64, FormatError> {
-    Reader::begin(&mut file, len)?.each(|_| Ok(()))?;
+    Reader::begin(&mut file, Some(len))?.each(|_| Ok(()))?;
     file.rewind()?;
+    read_once(space, file, Some(len))
+}
+
+/// Reads all entries that another process sends, and returns the largest unique number among them.
+pub(crate) fn receive_entries<S: Store>(space: &Space<S>, pipe: impl io::Read) -> Result<u64, SnapshotError> {
+    read_once(space, pipe, None).map_err(|error| error.with_path(Path::new("keys of the process before this one")))
+}
+
+fn read_once<S: Store>(space: &Space<S>, file: impl io::Read, len: Option<u64>) -> Result<u64, FormatError> {
     let now = Moment { unix_ms: unix_ms() };
     let mut number_max = 0;
-    Reader::begin(&mut file, len)?.each(|SnapshotEntry { key, value, attributes }| {
+    Reader::begin(file, len)?.each(|SnapshotEntry { key, value, attributes }| {
         number_max = number_max.max(attributes.version & UNIQUE_NUMBER);
         if attributes.expires_at != 0 && attributes.expires_at <= now.unix_ms {
             return Ok(());

@@ -25,7 +25,7 @@ use self::storage::{StoreOutcome, StoreRequest};
 use crate::{
     command_table::MemcachedVerb,
     commands::connection::is_same,
-    state::{Client, Item, Keyspace, MemcachedState, ServerState},
+    state::{Client, ForwardedDialect, Item, Keyspace, MemcachedState, ServerState},
     value::Value,
 };
 
@@ -88,6 +88,13 @@ pub(crate) fn handle_request<S: Store + 'static>(
     out: &mut Outbox,
 ) -> Step {
     let request = parse_next(state, parser, client.is_authenticated, input);
+    if state.clients.pause.is_handed_over()
+        && client.is_authenticated
+        && let Ok(Parsed::Complete { consumed, .. }) = request.parsed
+    {
+        state.forward(ForwardedDialect::Memcached, &input[..consumed], out);
+        return Step::open(consumed);
+    }
     answer(state, client, request, keys, out)
 }
 

@@ -104,14 +104,16 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    pub(super) fn end(mut self) -> io::Result<()> {
+    /// Writes what is left. Returns the number of entries.
+    pub(super) fn end(mut self) -> io::Result<u64> {
         self.write()?;
         let mut end = vec![0; BLOCK_HEADER_BYTES];
         end.extend_from_slice(&self.total.to_le_bytes());
         let crc = crc32fast::hash(&end);
         end.extend_from_slice(&crc.to_le_bytes());
         self.file.write_all(&end)?;
-        self.file.flush()
+        self.file.flush()?;
+        Ok(self.total)
     }
 }
 
@@ -145,12 +147,13 @@ impl FormatError {
 pub(super) struct Reader<R> {
     file: R,
     offset: u64,
-    /// Length of the file: memory is never allocated for more than what is left of it.
-    len: u64,
+    /// Length of the file: memory is never allocated for more than what is left of it. `None`: it comes from a process of
+    /// this program, and something follows its end.
+    len: Option<u64>,
 }
 
 impl<R: Read> Reader<R> {
-    pub(super) fn begin(file: R, len: u64) -> Result<Self, FormatError> {
+    pub(super) fn begin(file: R, len: Option<u64>) -> Result<Self, FormatError> {
         let mut reader = Self { file, offset: 0, len };
         let header = reader.piece(HEADER_BYTES as u64)?;
         reader.checksum(&[&header])?;
@@ -208,7 +211,7 @@ impl<R: Read> Reader<R> {
         if entries != 0 || number::<8>(&announced) != total {
             return Err(FormatError::Damaged { offset: begin, what: "there are more or fewer entries than it says" });
         }
-        match self.offset == self.len {
+        match self.len.is_none_or(|len| len == self.offset) {
             true => Ok(()),
             false => Err(FormatError::Damaged { offset: self.offset, what: "something follows the end" }),
         }
@@ -216,7 +219,8 @@ impl<R: Read> Reader<R> {
 
     fn piece(&mut self, len: u64) -> Result<Vec<u8>, FormatError> {
         let cut_short = FormatError::Damaged { offset: self.offset, what: "it has been cut short" };
-        let (true, Ok(wanted)) = (len <= self.len.saturating_sub(self.offset), usize::try_from(len)) else {
+        let left = self.len.map_or(u64::MAX, |whole| whole.saturating_sub(self.offset));
+        let (true, Ok(wanted)) = (len <= left, usize::try_from(len)) else {
             return Err(cut_short);
         };
         let mut piece = vec![0; wanted];

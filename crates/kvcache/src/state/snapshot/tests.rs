@@ -47,7 +47,8 @@ fn contents(space: &Space<StdStore>) -> Model {
 fn saved(model: &Model) -> Vec<u8> {
     let (space, mut file) = (space(3), Vec::new());
     fill(&space, model);
-    write(&space, &mut file).unwrap();
+    let lasting = model.values().filter(|(_, attributes)| attributes.expires_at != 1).count();
+    assert_eq!(send_entries(&space, &mut file).unwrap(), lasting as u64);
     file
 }
 

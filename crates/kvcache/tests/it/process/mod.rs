@@ -10,4 +10,5 @@ mod python;
 mod scaling;
 mod smoke;
 mod snapshot;
+mod upgrade;
 mod usage;
