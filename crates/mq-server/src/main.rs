@@ -46,6 +46,7 @@ impl Program for Arguments {
         "ppoll",
         "pread64",
         "sendfile",
+        "sendmsg",
         "splice",
         "tee",
         "timerfd_settime",

@@ -1,6 +1,11 @@
 //! The message queue from start to end: created or taken over from a dead server, locked, and released.
 
-use std::{cell::RefCell, fmt};
+use std::{
+    cell::RefCell,
+    fmt, io,
+    os::fd::OwnedFd,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use sys::mqueue::{Access, Queue, QueueError, QueueName, QueueSize, Received, SendError};
 
@@ -22,6 +27,12 @@ pub enum AcquireError {
     Replace { name: QueueName, found: QueueSize, wanted: QueueSize, error: QueueError },
     #[error("queue {0} is created and removed by others all the time")]
     Contended(QueueName),
+    #[error("queue {name} cannot be taken over from the process before this one: {error}")]
+    Inherit { name: QueueName, error: io::Error },
+    #[error("queue {0} is not that of the process before this one: an upgrade cannot change it")]
+    Other(QueueName),
+    #[error("queue {name} has {found}, and an upgrade cannot make {wanted} of them")]
+    OtherSize { name: QueueName, found: QueueSize, wanted: QueueSize },
 }
 
 /// A message from the queue.
@@ -38,6 +49,8 @@ pub struct OwnedQueue {
     mode: u32,
     /// Requests of a queue of another size that this one has replaced.
     backlog: Vec<Message>,
+    /// False while another process has the queue, which removes and unlocks it in the end.
+    is_ours: AtomicBool,
 }
 
 /// Origin of an [`OwnedQueue`].
@@ -48,6 +61,8 @@ pub enum Origin {
     TakenOver(usize),
     /// It was left behind with another size, and this number of requests in it.
     Replaced(usize),
+    /// The process before this one has handed it over.
+    Inherited,
 }
 
 impl OwnedQueue {
@@ -63,7 +78,8 @@ impl OwnedQueue {
         mode: u32,
     ) -> Result<(Self, Origin), AcquireError> {
         for _ in 0..ATTEMPTS {
-            let own = |queue, backlog| Self { name: name.clone(), queue, mode, backlog };
+            let own =
+                |queue, backlog| Self { name: name.clone(), queue, mode, backlog, is_ours: AtomicBool::new(true) };
             match Queue::create(name, size, mode) {
                 Ok(queue) if lock_if_named(&queue, name) => return Ok((own(queue, Vec::new()), Origin::Created)),
                 Ok(_) => continue, // Another new server has locked it first, or has removed it.
@@ -90,6 +106,39 @@ impl OwnedQueue {
             return Ok((own(queue, backlog), origin));
         }
         Err(AcquireError::Contended(name.clone()))
+    }
+
+    /// Takes the queue of the process before this one, which still has it and its lock: [`OwnedQueue::own`] follows.
+    ///
+    /// # Errors
+    /// It is another queue, or has another size where that is_exact.
+    pub fn inherit(
+        name: &QueueName,
+        descriptor: OwnedFd,
+        size: QueueSize,
+        is_exact: bool,
+        mode: u32,
+    ) -> Result<(Self, Origin), AcquireError> {
+        let refuse = |error| AcquireError::Inherit { name: name.clone(), error };
+        let queue = Queue::adopt(descriptor).map_err(refuse)?;
+        if !is_named(&queue, name) {
+            return Err(AcquireError::Other(name.clone()));
+        }
+        if is_exact && queue.size() != size {
+            return Err(AcquireError::OtherSize { name: name.clone(), found: queue.size(), wanted: size });
+        }
+        let is_ours = AtomicBool::new(false);
+        Ok((Self { name: name.clone(), queue, mode, backlog: Vec::new(), is_ours }, Origin::Inherited))
+    }
+
+    /// Makes this process the one that removes and unlocks the queue in the end.
+    pub(crate) fn own(&self) {
+        self.is_ours.store(true, Ordering::Release);
+    }
+
+    /// Leaves that to the process that it has been handed to.
+    pub(crate) fn give_away(&self) {
+        self.is_ours.store(false, Ordering::Release);
     }
 
     pub fn name(&self) -> &QueueName {
@@ -119,6 +168,9 @@ impl OwnedQueue {
         let lost = send_all(&self.queue, messages);
         if lost > 0 {
             tracing::error!("requests lost because queue {name} is full: {lost} of {count} that were put back");
+        }
+        if !self.is_ours.load(Ordering::Acquire) {
+            return (count - lost, lost); // Another process takes what is in it.
         }
         if self.queue.is_empty().unwrap_or(true) {
             self.remove();

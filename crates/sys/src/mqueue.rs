@@ -4,7 +4,7 @@ use std::{
     ffi::{CStr, CString},
     fmt, fs, io,
     mem::ManuallyDrop,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
     str::FromStr,
     time::{Duration, Instant},
 };
@@ -192,6 +192,27 @@ impl Queue {
         };
         queue.size = size_of(&queue.attributes().map_err(QueueError::Failed)?);
         Ok(queue)
+    }
+
+    /// Takes over a queue that another process has opened for both directions.
+    ///
+    /// # Errors
+    /// Those of mq_getattr(3): it is none.
+    pub fn adopt(descriptor: OwnedFd) -> io::Result<Self> {
+        #[expect(clippy::disallowed_methods, reason = "nix has no other way from a descriptor to a queue")]
+        // SAFETY: the descriptor is open, and had one owner, which has given it up.
+        let descriptor = ManuallyDrop::new(unsafe { MqdT::from_raw_fd(descriptor.into_raw_fd()) });
+        let mut queue = Self { descriptor, size: QueueSize { messages_max: 0, message_bytes_max: 0 } };
+        queue.size = size_of(&queue.attributes()?);
+        Ok(queue)
+    }
+
+    /// Returns another descriptor of the queue, which has the same lock.
+    ///
+    /// # Errors
+    /// Those of fcntl(2).
+    pub fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.as_fd().try_clone_to_owned()
     }
 
     /// Removes a name; a process that has the queue open keeps it.

@@ -37,6 +37,17 @@ impl<C: FileCopy> Engine<C> {
         }
     }
 
+    /// Makes this process the owner of a queue that it has inherited.
+    pub(crate) fn own_queue(&self) {
+        self.queue.own();
+    }
+
+    /// Takes no more messages, which another process does. What has been taken is finished, until the drain that follows.
+    pub(crate) fn give_queue_away(&self) {
+        self.queue.give_away();
+        self.stop_intake();
+    }
+
     pub(super) fn end_intake(&self) {
         self.stop_intake();
         self.close_if_drained();

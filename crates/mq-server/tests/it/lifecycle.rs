@@ -6,6 +6,8 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixDatagram},
     path::Path,
     process::Command,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
     time::Duration,
 };
 
@@ -192,7 +194,7 @@ fn the_queue_is_removed_on_every_way_out() {
     server.terminate().unwrap();
     eventually("it drains", || Ok(server.stderr().contains("draining"))).unwrap();
     assert!(server.is_running().unwrap());
-    std::thread::sleep(testkit::Server::SIGNAL_PAUSE);
+    thread::sleep(testkit::Server::SIGNAL_PAUSE);
     assert_eq!(server.stop().unwrap().code(), Some(1), "{}", server.stderr());
     assert_eq!(world.queued(), None);
 }
@@ -305,4 +307,99 @@ fn a_check_of_the_configuration_looks_at_its_directories() {
         let said = expect_failure(command, 2).stderr;
         assert!(said.starts_with(&format!("error: {flag}: cannot open /nonexistent/directory: ")), "{said}");
     }
+}
+
+/// Asks for a file again and again until told to stop. Returns how often it has been answered.
+fn fetch_until(world: &World, contents: &[u8], is_over: &AtomicBool) -> usize {
+    let mut count = 0;
+    while !is_over.load(Relaxed) {
+        assert!(fetch(world, "file").unwrap() == contents);
+        count += 1;
+    }
+    count
+}
+
+/// The queue and a request that waits for its reader go over; every request is answered, and once.
+#[test]
+fn an_upgrade_loses_no_request_in_every_dispatch() {
+    for &dispatch in DispatchKind::value_variants() {
+        let world = World::new();
+        let contents = world.file("file", 100_000);
+        let mut server = world.process(&["--dispatch", &dispatch.to_string()]);
+        let waiting = Fifo::closed(&world);
+        world.send(format!("file;{}", waiting.name));
+        eventually("the request has been taken", || Ok(world.queued() == Some(0))).unwrap();
+        let is_over = AtomicBool::new(false);
+        let successor = thread::scope(|scope| {
+            let clients: Vec<_> = (0..2).map(|_| scope.spawn(|| fetch_until(&world, &contents, &is_over))).collect();
+            let successor = server.upgrade(server.process());
+            is_over.store(true, Relaxed);
+            assert!(clients.into_iter().all(|client| client.join().unwrap() > 0), "{dispatch}");
+            successor.unwrap()
+        });
+        assert!(fs::read(waiting.path()).unwrap() == contents, "{dispatch}");
+        // The old process has nothing left; the queue is not its own to remove.
+        server.terminate().unwrap();
+        assert_eq!(server.wait_for_exit().unwrap().code(), Some(0), "{dispatch}: {}", server.stderr());
+        assert!(fetch(&world, "file").unwrap() == contents, "{dispatch}");
+        let second = expect_failure(world.command(&[]), 1).stderr;
+        assert!(second.contains("belongs to a server that is running"), "{dispatch}: {second}");
+        successor.process().terminate().unwrap();
+        server.wait_for_successors().unwrap();
+        assert_eq!(world.queued(), None, "{dispatch}: {}", server.stderr());
+    }
+}
+
+/// Requests that the old process has taken and cannot answer are for the new one.
+#[test]
+fn what_an_old_process_has_not_begun_is_answered_by_the_new_one() {
+    let world = World::new();
+    let contents = world.file("file", 1000);
+    let mut server = world.process(&["--drain-timeout", "50ms"]);
+    let waiting = Fifo::closed(&world);
+    world.send(format!("file;{}", waiting.name));
+    eventually("the request has been taken", || Ok(world.queued() == Some(0))).unwrap();
+    let successor = server.upgrade(server.process()).unwrap();
+    server.terminate().unwrap();
+    assert_eq!(server.wait_for_exit().unwrap().code(), Some(0), "{}", server.stderr());
+    assert_eq!(fs::read(waiting.path()).unwrap(), contents);
+    successor.process().terminate().unwrap();
+    server.wait_for_successors().unwrap();
+    assert_eq!(world.queued(), None);
+}
+
+#[test]
+fn a_private_directory_of_fifos_outlives_an_upgrade_and_no_longer() {
+    let world = World::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mq-server"));
+    command.arg("--queue").arg(world.queue.to_string()).arg("--root").arg(world.root());
+    command.args(["--sandbox", "auto"]).env("TMPDIR", world.fifo_dir());
+    let mut server = world.start(command);
+    let directories = || fs::read_dir(world.fifo_dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let before: Vec<_> = directories();
+    assert_eq!(before.len(), 1, "{before:?}");
+    let successor = server.upgrade(server.process()).unwrap();
+    server.terminate().unwrap();
+    assert!(server.wait_for_exit().unwrap().success(), "{}", server.stderr());
+    assert_eq!(directories(), before);
+    successor.process().terminate().unwrap();
+    server.wait_for_successors().unwrap();
+    assert_eq!(directories(), Vec::<std::ffi::OsString>::new());
+}
+
+/// A start that fails leaves the queue to the process that has it.
+#[test]
+fn a_successor_that_does_not_start_leaves_the_queue_alone() {
+    let world = World::new();
+    let contents = world.file("file", 1000);
+    let config = world.root().join("config");
+    fs::write(&config, "").unwrap();
+    let mut server = world.process(&["--config", config.to_str().unwrap()]);
+    fs::write(&config, "max-messages = 5\n").unwrap();
+    server.process().signal(testkit::Signal::USR2).unwrap();
+    eventually("it says why", || Ok(server.stderr().contains("this process goes on"))).unwrap();
+    assert!(server.stderr().contains("an upgrade cannot make"), "{}", server.stderr());
+    assert!(fetch(&world, "file").unwrap() == contents);
+    assert_eq!(server.stop().unwrap().code(), Some(0), "{}", server.stderr());
+    assert_eq!(world.queued(), None);
 }
