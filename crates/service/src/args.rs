@@ -34,6 +34,10 @@ pub struct ShellArgs {
     #[arg(long)]
     pub check_machine: bool,
 
+    /// Ask the server that serves --metrics on this machine if it is ready, and exit: 0, or 1 if it is not
+    #[arg(long)]
+    pub check_health: bool,
+
     /// Print the configuration in use as a file, with the origin of each value, and exit
     #[arg(long)]
     pub print_config: bool,

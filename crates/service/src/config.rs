@@ -313,6 +313,7 @@ fn is_meta(arg: &Arg) -> bool {
                 "config"
                     | "check-config"
                     | "check-machine"
+                    | "check-health"
                     | "print-config"
                     | "list-backends"
                     | "format"

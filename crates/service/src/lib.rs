@@ -15,6 +15,7 @@ mod counters;
 mod departures;
 mod descriptors;
 mod generated;
+mod health;
 mod histogram;
 mod hooks;
 mod host;
@@ -114,6 +115,17 @@ fn answer<P: Program>(flags: &DriverFlags, Loaded { program, effective }: &Loade
     if shell.check_machine {
         let is_enough = machine::check(&program.all_needs());
         return Some(if is_enough { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    if shell.check_health {
+        let default = program.default_metrics().and_then(|address| address.parse().ok());
+        let checked = health::check(shell.metrics.as_ref().or(default.as_ref()));
+        return Some(match checked {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                output::to_stderr(format_args!("error: {}", output::chain(&error)));
+                ExitCode::FAILURE
+            }
+        });
     }
     if shell.check_config
         && let Err(error) = program.check_start()
