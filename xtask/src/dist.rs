@@ -1,6 +1,9 @@
-//! `cargo xtask dist`: what users run and read, in one archive and as Debian packages. The same input makes the same bytes.
+//! `cargo xtask dist`: what users run and read, in one archive, as Debian packages and as images of containers. The programs are
+//! linked statically, and the same input makes the same bytes.
 
 mod debian;
+mod images;
+mod sbom;
 
 use std::{
     fs,
@@ -14,6 +17,10 @@ use sha2::{Digest, Sha256};
 
 use matrix::workspace::{cargo, first_line, metadata, root, run_shown};
 
+/// Name of the file of checksums.
+const SUMS: &str = "SHA256SUMS";
+/// Namespace of signatures (ssh-keygen(1)): one that was made for another purpose is not valid for a release.
+const NAMESPACE: &str = "quintet";
 /// Texts beside the programs: files, and directories with all that is in them.
 const TEXTS: [&str; 5] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "docs"];
 
@@ -27,6 +34,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
 
+    /// Private key of OpenSSH's that SHA256SUMS is signed with, for the namespace `quintet`
+    #[arg(long, value_name = "FILE")]
+    sign_key: Option<PathBuf>,
+
     /// Maintainer that the Debian packages name
     #[arg(long, value_name = "NAME <ADDRESS>", default_value = "Quintet <root@localhost>")]
     maintainer: String,
@@ -34,12 +45,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let target_directory = metadata()?.target_directory;
+    let (version, host) = (env!("CARGO_PKG_VERSION"), host()?);
     let programs = match &args.programs {
         Some(directory) => directory.clone(),
-        None => build(&target_directory)?,
+        None => build(&target_directory, &host)?,
     };
     let out = args.out.clone().unwrap_or_else(|| target_directory.join("dist"));
-    let (version, host) = (env!("CARGO_PKG_VERSION"), host()?);
     let name = format!("quintet-{version}-{host}");
     let stripped = tempfile::tempdir().context("temporary directory")?;
     for program in servers::programs() {
@@ -55,29 +66,54 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let package = release.package(program).with_context(|| format!("the package of {program}"))?;
         files.push((package.file_name, package.bytes));
     }
-    files.push(("SHA256SUMS".to_owned(), sums(&files)));
+    let images = images::Images { programs: stripped.path(), version, architecture, epoch };
+    for program in servers::programs() {
+        files.push(images.image(program).with_context(|| format!("the image of {program}"))?);
+    }
+    files.push((format!("{name}.cdx.json"), sbom::bill(version, &host)?));
+    files.push((SUMS.to_owned(), sums(&files)));
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
     for (file, bytes) in files {
         let path = out.join(file);
         fs::write(&path, bytes).with_context(|| path.display().to_string())?;
         println!("{}", path.display());
     }
+    if let Some(key) = &args.sign_key {
+        println!("{}", sign(&out.join(SUMS), key)?.display());
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns where they are. Messages of panics name source files: without the place of the tree and of the registry, two builds in
+/// Signs a file as `ssh-keygen -Y verify` reads it. Returns the file of the signature.
+fn sign(file: &Path, key: &Path) -> Result<PathBuf> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".sig");
+    let signature = PathBuf::from(name);
+    if signature.exists() {
+        // It would ask.
+        fs::remove_file(&signature).with_context(|| signature.display().to_string())?;
+    }
+    let mut command = Command::new("ssh-keygen");
+    run_shown(command.args(["-q", "-Y", "sign", "-n", NAMESPACE, "-f"]).arg(key).arg(file))?;
+    Ok(signature)
+}
+
+/// Returns where they are. They are linked statically: with the C library of the target, and run on any kernel of its
+/// architecture, in an empty image, too. Messages of panics name source files: without the place of the tree and of the registry, two builds in
 /// different places make the same bytes.
-fn build(target_directory: &Path) -> Result<PathBuf> {
+fn build(target_directory: &Path, host: &str) -> Result<PathBuf> {
     let home = std::env::var_os("HOME").unwrap_or_default();
     let registry = std::env::var_os("CARGO_HOME").map_or_else(|| Path::new(&home).join(".cargo"), PathBuf::from);
     let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
-    let flags = [remap(&registry, "/cargo"), remap(&root(), "/quintet")].join("\x1f");
+    let is_static = "-Ctarget-feature=+crt-static".to_owned();
+    let flags = [remap(&registry, "/cargo"), remap(&root(), "/quintet"), is_static].join("\x1f");
     let bins = servers::programs().into_iter().flat_map(|program| ["--bin", program]);
     // Those of C, which some crates bring, say it otherwise.
     let c_flags = flags_of_c(&[(&registry, "/cargo"), (&root(), "/quintet"), (target_directory, "/target")]);
-    let release = ["build", "--release", "--locked", "--workspace"];
+    // With a target, the flags are not those of macros, which are libraries that the compiler loads.
+    let release = ["build", "--release", "--locked", "--workspace", "--target", host];
     run_shown(cargo().args(release).args(bins).env("CARGO_ENCODED_RUSTFLAGS", flags).env("CFLAGS", c_flags))?;
-    Ok(target_directory.join("release"))
+    Ok(target_directory.join(host).join("release"))
 }
 
 fn flags_of_c(places: &[(&Path, &str)]) -> String {
@@ -200,6 +236,35 @@ mod tests {
         assert!(first == second);
         let sums = String::from_utf8(sums(&[("a.tar.gz".to_owned(), first), ("b.deb".to_owned(), second)])).unwrap();
         assert!(sums.lines().count() == 2 && sums.ends_with("  b.deb\n"), "{sums}");
+    }
+
+    #[test]
+    fn a_signature_is_that_of_its_key_and_of_its_file() {
+        if Command::new("ssh-keygen").arg("-?").output().is_err() {
+            assert!(!crate::verify::are_tools_required(), "ssh-keygen is not installed");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for key in ["ours", "theirs"] {
+            let mut command = Command::new("ssh-keygen");
+            assert!(command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path(key)).status().unwrap().success());
+        }
+        let sums = path(SUMS);
+        let verify = |file: &Path| {
+            let mut command = Command::new("ssh-keygen");
+            command.args(["-Y", "verify", "-I", "builder", "-n", NAMESPACE, "-f"]).arg(path("signers"));
+            command.arg("-s").arg(path("SHA256SUMS.sig")).stdin(fs::File::open(file).unwrap());
+            command.output().unwrap().status.success()
+        };
+        let public = fs::read_to_string(path("ours.pub")).unwrap();
+        fs::write(path("signers"), format!("builder {public}")).unwrap();
+        fs::write(&sums, "00  a.tar.gz\n").unwrap();
+        fs::write(path("changed"), "01  a.tar.gz\n").unwrap();
+        for (key, is_valid) in [("ours", true), ("theirs", false)] {
+            assert_eq!(sign(&sums, &path(key)).unwrap(), path("SHA256SUMS.sig"));
+            assert_eq!((verify(&sums), verify(&path("changed"))), (is_valid, false), "{key}");
+        }
     }
 
     #[test]

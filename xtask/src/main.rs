@@ -37,7 +37,7 @@ enum Command {
     Verify(verify::Args),
     /// Run every command of the READMEs in a copy of the tree, and compare what they print with what is promised
     Pages(pages::Args),
-    /// Build the six programs and pack them, stripped, with licences and docs into target/dist: an archive and Debian packages
+    /// Build the six programs and pack them, stripped, with licences and docs into target/dist: an archive, Debian packages, images of containers, a bill of materials
     Dist(dist::Args),
 }
 

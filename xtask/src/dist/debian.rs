@@ -49,15 +49,19 @@ impl Release<'_> {
         let units: Vec<_> = files.iter().filter_map(|(path, ..)| path.strip_prefix(UNITS)?.strip_prefix('/')).collect();
         let architecture = debian_architecture(self.architecture);
         let user = self.has_user(program).then(|| name.clone());
+        let needed: Vec<_> =
+            [user.is_some().then(|| "adduser".to_owned()), depends(&fs::read(self.programs.join(program))?)]
+                .into_iter()
+                .flatten()
+                .collect();
+        let depends = if needed.is_empty() { String::new() } else { format!("Depends: {}\n", needed.join(", ")) };
         let bytes: usize = files.iter().map(|(_, bytes, _)| bytes.len()).sum();
         let control = format!(
             "Package: {name}\nVersion: {}\nArchitecture: {architecture}\nMaintainer: {}\nInstalled-Size: {}\n\
-             Depends: {}{}\nSection: net\nPriority: optional\nDescription: {}\n{EXTENDED}",
+             {depends}Section: net\nPriority: optional\nDescription: {}\n{EXTENDED}",
             self.version,
             self.maintainer,
             bytes.div_ceil(1024),
-            if user.is_some() { "adduser, " } else { "" },
-            depends(&fs::read(self.programs.join(program))?),
             description(program)?,
         );
         let conffiles = files.iter().filter(|(path, ..)| path.starts_with("etc/"));
@@ -200,15 +204,34 @@ fn debian_architecture(architecture: &str) -> &str {
     }
 }
 
-/// Libraries of the C compiler that a program needs: the newest version of glibc that its symbols name.
-fn depends(program: &[u8]) -> String {
+/// Libraries of the C compiler that a program needs: the newest version of glibc that its symbols name; `None`: it is linked
+/// statically.
+fn depends(program: &[u8]) -> Option<String> {
+    if is_static(program) {
+        return None;
+    }
     const VERSION: &[u8] = b"GLIBC_2.";
     let named = program.windows(VERSION.len()).enumerate().filter(|(_, window)| *window == VERSION);
     let minors = named.filter_map(|(at, _)| {
         let digits = program[at + VERSION.len()..].iter().take_while(|byte| byte.is_ascii_digit());
         String::from_utf8(digits.copied().collect()).ok()?.parse::<u32>().ok()
     });
-    minors.max().map_or_else(|| "libc6".to_owned(), |minor| format!("libc6 (>= 2.{minor}), libgcc-s1"))
+    Some(minors.max().map_or_else(|| "libc6".to_owned(), |minor| format!("libc6 (>= 2.{minor}), libgcc-s1")))
+}
+
+/// True for a program (elf(5), of 64 bits, little endian) that no other one has to load.
+fn is_static(program: &[u8]) -> bool {
+    const INTERPRETER: u64 = 3;
+    let number = |at: u64, bytes: usize| {
+        let at = usize::try_from(at).ok()?;
+        let field = program.get(at..at.checked_add(bytes)?)?;
+        Some(field.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    };
+    let headers = || Some((number(32, 8)?, number(54, 2)?, number(56, 2)?));
+    let Some((begin, size, count)) = headers().filter(|_| program.starts_with(b"\x7fELF\x02\x01")) else {
+        return false;
+    };
+    (0..count).all(|at| number(begin + at * size, 4).is_some_and(|kind| kind != INTERPRETER))
 }
 
 /// The first line of a program's help, as its crate has it.
@@ -329,6 +352,16 @@ mod tests {
                 assert_eq!(contents.contains(path), is_server, "{path}: {contents}");
             }
         }
+    }
+
+    #[test]
+    fn a_program_without_an_interpreter_needs_no_library() {
+        // This test is loaded by one.
+        let mut program = fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert!(!is_static(&program) && depends(&program).is_some_and(|needed| needed.starts_with("libc6")));
+        // No header of a segment is left.
+        program[56..58].fill(0);
+        assert!(is_static(&program) && depends(&program).is_none());
     }
 
     #[test]

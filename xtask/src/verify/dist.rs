@@ -1,29 +1,47 @@
-//! Builds a release twice, of two copies of the tree in different places, and compares the checksums of all artefacts.
+//! Builds a release twice, of two copies of the tree in different places, compares the checksums of all artefacts, and unpacks and
+//! runs the images.
 
-use std::{fs, path::Path, process::Command};
+mod images;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result, ensure};
 
-use super::Outcome;
+use super::{Outcome, is_installed};
 use matrix::workspace::{cargo, first_line, root, run_shown};
 
 /// Names of the places; paths of different lengths, since a length can be in a file, too.
 const PLACES: [&str; 2] = ["first", "another/place"];
 
-pub(super) fn run() -> Result<Outcome> {
+/// Builds, compares and proves a release; or proves the one that is in a directory.
+pub(super) fn run(built: Option<&Path>) -> Result<Outcome> {
+    if !is_installed("umoci") {
+        return Ok(Outcome::Skipped("umoci is not installed".to_owned()));
+    }
+    if let Some(built) = built {
+        prove(built)?;
+        return Ok(Outcome::Passed);
+    }
     let Some(commit) = first_line("git", &["rev-parse", "HEAD"]) else {
         return Ok(Outcome::Skipped("needs a repository: what is built is its last commit".to_owned()));
     };
     let directory = tempfile::tempdir().context("temporary directory")?;
     let [first, second] = PLACES.map(|place| build(&directory.path().join(place), &commit));
     let (first, second) = (first?, second?);
-    ensure!(first == second, "the artefacts differ:\n{first}\n{second}");
-    print!("{first}");
+    let [sums, others] = [&first, &second].map(|out| fs::read_to_string(out.join("SHA256SUMS")));
+    let (sums, others) = (sums?, others?);
+    ensure!(sums == others, "the artefacts differ:\n{sums}\n{others}");
+    print!("{sums}");
+    prove(&first)?;
     Ok(Outcome::Passed)
 }
 
-/// Returns the checksums of a release that is built from a copy of the tree.
-fn build(place: &Path, commit: &str) -> Result<String> {
+/// Returns the directory of a release that is built from a copy of the tree.
+fn build(place: &Path, commit: &str) -> Result<PathBuf> {
     fs::create_dir_all(place).with_context(|| place.display().to_string())?;
     let tree = place.join("tree");
     run_shown(Command::new("git").args(["clone", "--quiet", "--shared"]).arg(root()).arg(&tree))?;
@@ -34,6 +52,31 @@ fn build(place: &Path, commit: &str) -> Result<String> {
     run_shown(dist.current_dir(&tree).env("CARGO_TARGET_DIR", &target))?;
     // It takes as much space as the second build will.
     fs::remove_dir_all(&target).with_context(|| target.display().to_string())?;
-    let sums = out.join("SHA256SUMS");
-    fs::read_to_string(&sums).with_context(|| sums.display().to_string())
+    Ok(out)
+}
+
+/// Holds the files of a release against their checksums, reads the packages, and runs the images.
+fn prove(out: &Path) -> Result<()> {
+    run_shown(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(out))?;
+    for program in servers::programs() {
+        let package = find(out, &format!("quintet-{program}_"), ".deb")?;
+        let listed = Command::new("dpkg-deb").arg("--contents").arg(&package).output().context("dpkg-deb")?;
+        let has_program = String::from_utf8_lossy(&listed.stdout).contains(&format!("./usr/bin/{program}"))
+            || String::from_utf8_lossy(&listed.stdout).contains(&format!(" usr/bin/{program}"));
+        ensure!(listed.status.success() && has_program, "{}: {listed:?}", package.display());
+        images::prove(program, &find(out, &format!("quintet-{program}-"), ".oci.tar")?)
+            .with_context(|| format!("the image of {program}"))?;
+    }
+    Ok(())
+}
+
+fn find(directory: &Path, begin: &str, end: &str) -> Result<PathBuf> {
+    let entries = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
+    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_wanted = |path: &PathBuf| {
+        path.file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with(begin) && name.ends_with(end))
+    };
+    paths.find(is_wanted).with_context(|| format!("no {begin}…{end} in {}", directory.display()))
 }

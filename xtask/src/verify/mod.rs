@@ -69,6 +69,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     upgrades: u32,
 
+    /// Release that `dist` looks at, instead of building one twice
+    #[arg(long, value_name = "DIR")]
+    release: Option<PathBuf>,
+
     /// Root that the kernel of `ktls` has been installed or unpacked below
     #[arg(long, default_value = "/", value_name = "DIR")]
     kernel_root: PathBuf,
@@ -92,7 +96,7 @@ enum Step {
     Memory,
     /// Every server under load while the 1st, 2nd, 3rd … of its system calls fail
     Faults,
-    /// Two releases that are built in different places: the same bytes
+    /// Two releases that are built in different places: the same bytes; images that run
     Dist,
     /// Compose file, alerts and Helm chart, judged by Docker's, Prometheus's and Kubernetes's tools
     Deploy,
@@ -171,7 +175,7 @@ impl Step {
             },
             Self::Memory => memory::run(),
             Self::Faults => faults::run(),
-            Self::Dist => dist::run(),
+            Self::Dist => dist::run(args.release.as_deref()),
             Self::Deploy => deploy::run(),
             Self::Engines => engines::run(),
             Self::Ktls => ktls::run(&args.kernel_root),
