@@ -1,7 +1,7 @@
 //! `cargo xtask verify`: what takes too long for every change, and must hold before a release.
 //!
 //! Each step says what it needs; a step whose tools are missing is skipped with a reason, and fails where nothing may be
-//! skipped (`QUINTET_PEERS=required`).
+//! skipped (`QUINTET_PEERS=required`). A run of all steps that was stopped, or in which some failed, goes on with the others.
 
 mod churn;
 mod clients;
@@ -13,6 +13,7 @@ mod fuzz;
 mod ktls;
 mod locks;
 mod memory;
+mod record;
 mod tools;
 pub(crate) mod trace;
 mod upgrades;
@@ -26,6 +27,7 @@ use std::{
 use anyhow::Result;
 use clap::ValueEnum;
 use matrix::workspace::{cargo, root, run_shown};
+use record::Record;
 pub(crate) use tools::is_installed;
 
 use crate::ci;
@@ -44,6 +46,10 @@ pub(crate) struct Args {
     /// Steps to run [default: all]
     #[arg(value_enum)]
     steps: Vec<Step>,
+
+    /// Run all steps anew, those that passed in a run that was stopped, too
+    #[arg(long)]
+    restart: bool,
 
     /// Seconds for each fuzz target
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -76,6 +82,16 @@ pub(crate) struct Args {
     /// Root that the kernel of `ktls` has been installed or unpacked below
     #[arg(long, default_value = "/", value_name = "DIR")]
     kernel_root: PathBuf,
+}
+
+impl Args {
+    /// Returns the options that decide what a step does.
+    fn options(&self) -> String {
+        let Self { seconds, only, lock_seconds, trace_requests, churn_seconds, upgrades, release, kernel_root, .. } =
+            self;
+        let numbers = [*seconds, *lock_seconds, *trace_requests, *churn_seconds, u64::from(*upgrades)];
+        format!("{numbers:?} {only:?} {release:?} {kernel_root:?}")
+    }
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -124,27 +140,31 @@ enum Outcome {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let steps = if args.steps.is_empty() { Step::value_variants() } else { &args.steps };
-    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
+    let is_whole = args.steps.is_empty();
+    let steps = if is_whole { Step::value_variants() } else { &args.steps };
+    let path = tools::directory()?.join("run.json");
+    if args.restart {
+        Record::forget(&path);
+    }
+    let mut record = if is_whole { Record::open(path, &args.options()) } else { None };
+    let (mut summary, mut failed) = (Vec::new(), Vec::new());
     for step in steps {
         let name = step.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        println!("verify: {name}");
-        let began = Instant::now();
-        match step.run(args) {
-            Ok(Outcome::Passed) => println!("verify: {name} passed in {:.1} s", began.elapsed().as_secs_f64()),
-            Ok(Outcome::Skipped(why)) => {
-                println!("verify: {name} skipped: {why}");
-                skipped.push(name);
-            }
-            Err(error) => {
-                println!("verify: {name} failed: {error:#}");
-                failed.push(name);
-            }
+        let passed_before = record.as_ref().and_then(|record| record.seconds_of(&name));
+        let (is_failure, said) = match passed_before {
+            Some(seconds) => (false, format!("passed in {seconds:.1} s, before this run was resumed")),
+            None => step.run_and_record(&name, args, record.as_mut())?,
+        };
+        println!("verify: {name}: {said}");
+        summary.push(format!("  {name:<13} {said}"));
+        if is_failure {
+            failed.push(name);
         }
     }
-    if are_tools_required() {
-        failed.append(&mut skipped);
+    if let Some(record) = record.filter(|_| failed.is_empty()) {
+        record.remove();
     }
+    println!("verify: summary\n{}", summary.join("\n"));
     match failed.is_empty() {
         true => Ok(ExitCode::SUCCESS),
         false => {
@@ -160,6 +180,21 @@ pub(crate) fn are_tools_required() -> bool {
 }
 
 impl Step {
+    /// Runs the step. Returns true if it has failed, and what is to be said of it.
+    fn run_and_record(self, name: &str, args: &Args, record: Option<&mut Record>) -> Result<(bool, String)> {
+        println!("verify: {name}");
+        let began = Instant::now();
+        Ok(match self.run(args) {
+            Ok(Outcome::Passed) => {
+                let seconds = began.elapsed().as_secs_f64();
+                record.map_or(Ok(()), |record| record.note(name, seconds))?;
+                (false, format!("passed in {seconds:.1} s"))
+            }
+            Ok(Outcome::Skipped(why)) => (are_tools_required(), format!("not run: {why}")),
+            Err(error) => (true, format!("failed: {error:#}")),
+        })
+    }
+
     fn run(self, args: &Args) -> Result<Outcome> {
         match self {
             Self::Instructions => instructions(),
