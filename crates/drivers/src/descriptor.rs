@@ -152,6 +152,8 @@ pub enum Wait {
     EpollOneshot,
     /// io_uring_enter(2).
     Ring,
+    /// The same, on a ring that says which descriptors are ready. Its crate ends the process where a submission fails.
+    RingPoll,
 }
 
 /// Memory that received bytes arrive in.

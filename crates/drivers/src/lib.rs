@@ -1,7 +1,8 @@
-//! Eleven ways to move bytes between sockets and a [`proto::Session`].
+//! Twelve ways to move bytes between sockets and a [`proto::Session`].
 //!
 //! A driver owns sockets and threads and knows no protocol; what differs between two drivers is the I/O architecture
-//! and nothing else. Each states the facts about itself in a [`Descriptor`]. `unsafe` is confined to `uring` and `monoio::raw`.
+//! and nothing else. Each states the facts about itself in a [`Descriptor`]. `unsafe` is confined to `uring`, `glommio::raw` and
+//! `monoio::raw`.
 //!
 //! The suite that every driver must pass needs servers as processes: it is `testkit::conformance`.
 
@@ -18,6 +19,8 @@ mod counters;
 mod descriptor;
 mod epoll;
 mod event_loop;
+#[cfg(feature = "glommio")]
+mod glommio;
 mod listeners;
 mod mailbox;
 #[cfg(feature = "may")]

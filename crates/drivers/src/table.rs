@@ -89,6 +89,8 @@ drivers! {
     Monoio => crate::monoio::Monoio;
     #[cfg(feature = "may")]
     May => crate::may::May;
+    #[cfg(feature = "glommio")]
+    Glommio => crate::glommio::Glommio;
 }
 
 impl DriverKind {

@@ -29,7 +29,7 @@ const EXAMPLES: &str = "Examples:
 
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
 
-/// File server for documents by id: protocol, request map, cache, eviction and back end can be chosen, on eleven I/O drivers
+/// File server for documents by id: protocol, request map, cache, eviction and back end can be chosen, on twelve I/O drivers
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES, override_usage = USAGE)]
 struct Options {

@@ -18,7 +18,7 @@ const EXAMPLES: &str = "Examples:
 
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
 
-/// Static web server on eleven I/O drivers
+/// Static web server on twelve I/O drivers
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {

@@ -39,7 +39,7 @@ const TLS_DIALECT: TlsDialect = TlsDialect {
     kernel: KernelTlsUse::Off, // There are no files.
 };
 
-/// A cache of strings and hashes for Redis and memcached clients, on eleven I/O drivers
+/// A cache of strings and hashes for Redis and memcached clients, on twelve I/O drivers
 #[derive(Parser, Debug)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {

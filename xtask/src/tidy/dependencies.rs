@@ -4,7 +4,7 @@ use super::Violation;
 use matrix::workspace::Package;
 
 /// Crates that move bytes; servers get them from `service`.
-const ENGINES: [&str; 8] = ["mio", "tokio", "io-uring", "tokio-uring", "compio", "smol", "monoio", "may"];
+const ENGINES: [&str; 9] = ["mio", "tokio", "io-uring", "tokio-uring", "compio", "smol", "monoio", "may", "glommio"];
 /// It has no socket for a driver to drive: how its requests get to threads is its own affair, and tokio one of the ways.
 const OWN_ENGINES: [(&str, &str); 1] = [("mq-server", "tokio")];
 /// Crate → the crates of this workspace that it may depend on.

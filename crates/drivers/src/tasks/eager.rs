@@ -24,13 +24,14 @@ pub struct Eager<W> {
     is_full: AtomicBool,
 }
 
-#[cfg(any(feature = "compio", feature = "monoio"))]
+#[cfg(any(feature = "compio", feature = "glommio", feature = "monoio"))]
 impl<W> Eager<W> {
+    #[cfg(any(feature = "compio", feature = "monoio"))]
     pub(super) fn watch(&self) -> &W {
         &self.watch
     }
 
-    pub(super) fn watch_mut(&mut self) -> &mut W {
+    pub(crate) fn watch_mut(&mut self) -> &mut W {
         &mut self.watch
     }
 }

@@ -60,29 +60,8 @@ impl<R: Readiness> Transport for Ready<R> {
     }
 
     fn read<P: Protocol>(&mut self, side: &mut Side<'_, P>, cx: &mut Context<'_>) -> io::Result<bool> {
-        let Side { session, protocol, tally, .. } = side;
-        with_scratch(|Scratch { read, buffers, .. }| {
-            let held = session.has_input();
-            let space = if held { session.recv_space() } else { &mut read[..] };
-            let (socket, room) = (self.0.as_fd(), space.len());
-            let n = match self.0.poll_receive(cx, room, || socket::recv(socket, space)) {
-                Poll::Pending => return Ok(false),
-                Poll::Ready(received) => received?,
-            };
-            let now = clock::now();
-            session.outbox().borrow_buffer(buffers);
-            match n {
-                None => {}
-                Some(0) => session.end_of_input(),
-                Some(n) if held => {
-                    session.received(n, now);
-                    session.resume(protocol, now);
-                }
-                Some(n) => session.feed(protocol, &read[..n], now),
-            }
-            tally.0.bytes_in += n.unwrap_or_default() as u64;
-            Ok(true)
-        })
+        let (readiness, socket) = (&self.0, self.0.as_fd());
+        receive_ready(side, |space| readiness.poll_receive(cx, space.len(), || socket::recv(socket, space)))
     }
 
     fn write<P: Protocol>(&mut self, side: &mut Side<'_, P>, cx: &mut Context<'_>) -> io::Result<Progress> {
@@ -90,18 +69,52 @@ impl<R: Readiness> Transport for Ready<R> {
     }
 
     fn drain<P: Protocol>(&mut self, side: &mut Side<'_, P>) -> io::Result<bool> {
-        let Side { session, protocol, tally, .. } = side;
-        if session.is_draining() || !session.wants_read() {
-            return Ok(false);
-        }
-        // The runtime may not have heard yet of what has arrived.
-        read_arrived(self.0.as_fd(), session, protocol, clock::now(), tally)?;
-        Ok(true)
+        drain_arrived(self.as_fd(), side)
     }
 }
 
+/// Receives once, and lets the protocol answer. False: there is nothing to receive, and the task will be woken.
+pub(crate) fn receive_ready<P: Protocol>(
+    Side { session, protocol, tally, .. }: &mut Side<'_, P>,
+    receive: impl FnOnce(&mut [u8]) -> Poll<io::Result<Option<usize>>>,
+) -> io::Result<bool> {
+    with_scratch(|Scratch { read, buffers, .. }| {
+        let held = session.has_input();
+        let n = match receive(if held { session.recv_space() } else { &mut read[..] }) {
+            Poll::Pending => return Ok(false),
+            Poll::Ready(received) => received?,
+        };
+        let now = clock::now();
+        session.outbox().borrow_buffer(buffers);
+        match n {
+            None => {}
+            Some(0) => session.end_of_input(),
+            Some(n) if held => {
+                session.received(n, now);
+                session.resume(protocol, now);
+            }
+            Some(n) => session.feed(protocol, &read[..n], now),
+        }
+        tally.0.bytes_in += n.unwrap_or_default() as u64;
+        Ok(true)
+    })
+}
+
+/// Reads what has arrived when the server drains. False: that was done before, or nothing is wanted.
+pub(crate) fn drain_arrived<P: Protocol>(
+    socket: BorrowedFd<'_>,
+    Side { session, protocol, tally, .. }: &mut Side<'_, P>,
+) -> io::Result<bool> {
+    if session.is_draining() || !session.wants_read() {
+        return Ok(false);
+    }
+    // The runtime may not have heard yet of what has arrived.
+    read_arrived(socket, session, protocol, clock::now(), tally)?;
+    Ok(true)
+}
+
 /// Writes while the socket takes something, up to the share of a turn.
-fn write_ready<P: Protocol>(
+pub(crate) fn write_ready<P: Protocol>(
     socket: &impl Readiness,
     Side { session, protocol, config, tally }: &mut Side<'_, P>,
     scratch: &mut Scratch,

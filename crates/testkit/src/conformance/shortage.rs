@@ -93,7 +93,8 @@ pub fn interrupted_calls_are_invisible() {
     }
     let setup = Setup { content_bytes: 1 << 20, threads: &[1], parallel: 2, ..PLAIN };
     setup.check_server(|server, case| {
-        // tokio-uring forgets a submission that fails. The kernel interrupts only waits, and tokio-uring never waits in it.
+        // tokio-uring forgets a submission that fails, and glommio ends. The kernel interrupts only waits: tokio-uring never waits in
+        // it, and glommio's waits cannot be told from its submissions.
         let ring = (case.driver.descriptor().waits_in == Wait::Ring).then_some("io_uring_enter");
         for calls in ["recvfrom,sendto,sendmsg,sendfile,splice,accept4,epoll_wait"].into_iter().chain(ring) {
             let inject = format!("{calls}:error=EINTR:when=1+3");

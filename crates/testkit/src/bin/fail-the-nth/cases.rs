@@ -18,9 +18,10 @@ enum Caller {
     Readiness,
     /// Those of them that call epoll_ctl to register a descriptor only. To arm one anew takes no memory, and cannot be told apart.
     Registrar,
-    /// Drivers that wait in epoll: also tokio-uring, whose ring is one of the descriptors that it waits for.
+    /// Drivers that wait in epoll: also tokio-uring, whose ring is one of the descriptors that it waits for, and glommio, whose ring
+    /// has an epoll among its descriptors.
     Waiter,
-    /// The raw ring. What tokio-uring does with a submission that fails is not ours.
+    /// Rings. What tokio-uring and glommio do with a submission that fails is not ours.
     Ring,
     /// mq-server: for others these are calls on descriptors of their own, which do not fail so.
     Queue,
