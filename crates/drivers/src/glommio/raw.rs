@@ -27,9 +27,9 @@ impl Stream {
     /// Receives once the ring says that there is something. After a short receive it waits for the next event at once.
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>, space: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
-            match Pin::new(&mut self.0).poll_read(cx, space) {
-                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                outcome => return outcome,
+            let received = Pin::new(&mut self.0).poll_read(cx, space);
+            if !matches!(&received, Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted) {
+                return received;
             }
         }
     }
