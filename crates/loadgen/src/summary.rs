@@ -325,6 +325,7 @@ mod tests {
             batch: 1,
             reuse: Reuse::Keep,
             lifetime: Lifetime::default(),
+            skew: None,
             timetable: None,
             pacing: Pacing::Closed,
             limit: Limit::Requests(1),

@@ -106,6 +106,7 @@ impl LoadArgs {
             batch: 1,
             reuse: Reuse::Keep,
             lifetime: Lifetime::default(),
+            skew: None,
             timetable: None,
             // With several rates each step has a pacing of its own, and this is only known to be open.
             pacing: if self.is_open() {

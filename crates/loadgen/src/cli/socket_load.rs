@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::{Args, ValueEnum};
-use loadgen::engine::{EngineKind, Lifetime, Limit, Load, Timeouts, Tls, WarmUp};
+use loadgen::engine::{EngineKind, Lifetime, Limit, Load, Skew, Timeouts, Tls, WarmUp};
 use serde_json::{Value, json};
 
 use super::{
     Failure,
     load::LoadArgs,
     tcp::TcpArgs,
-    values::{count, positive, positive_duration, settings, value_name},
+    values::{count, positive, positive_duration, settings, skew, value_name},
 };
 
 const THREADS_MAX: usize = 1024;
@@ -45,6 +45,10 @@ pub(super) struct SocketLoadArgs {
     /// Close each connection after this time, when its requests are answered, and open another
     #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     connection_age: Option<Duration>,
+    /// Open loop: this share of the connections carries that share of the requests: 10%:90%. Where all of them are busy, a
+    /// request takes another one
+    #[arg(long, value_name = "SHARES", value_parser = skew, requires = "open_loop")]
+    pub(super) skew: Option<Skew>,
     /// Open loop: poll the clock instead of sleeping for the last 50 µs before a request falls due
     #[arg(long, requires = "open_loop")]
     spin: bool,
@@ -107,6 +111,7 @@ impl SocketLoadArgs {
                 total: load.timeouts.total,
             },
             lifetime: Lifetime { requests: self.connection_requests, age: self.connection_age },
+            skew: self.skew,
             spin: self.spin,
             engine: self.engine,
             sources: self.tcp.addresses(),
@@ -145,6 +150,7 @@ impl SocketLoadArgs {
             ("first_byte_timeout_s", json!(load.timeouts.first_byte.map(|timeout| timeout.as_secs_f64()))),
             ("linger_zero", json!(load.is_linger_zero.then_some(true))),
             ("pipeline", json!(load.pipeline)),
+            ("skew", json!(load.skew.map(|Skew { connections, requests }| [connections, requests]))),
             ("source_addresses", json!(Some(&load.sources).filter(|sources| !sources.is_empty()))),
             ("spin", json!(load.spin)),
             ("threads", json!(load.threads)),

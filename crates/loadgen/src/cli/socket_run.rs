@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use loadgen::{
     ceiling,
-    engine::{self, Endpoint, EndpointError, EngineError, Load, Measured},
+    engine::{self, Endpoint, EndpointError, EngineError, Load, Measured, Reuse},
     error::ErrorClass,
     null::Responder,
     protocol::ClientProtocol,
@@ -60,6 +60,11 @@ impl<'a> SocketRun<'a> {
         describe: impl FnOnce(&Load) -> RunDescription,
     ) -> Result<Self, Failure> {
         args.check()?;
+        if load.skew.is_some() && load.reuse == Reuse::Once {
+            return Err(Failure::usage(
+                "--skew is for connections that are kept: here each request has one of its own",
+            ));
+        }
         let load = if args.turns { in_turns(load)? } else { load };
         let server = args.common.server()?;
         args.tcp.check(&endpoint)?;

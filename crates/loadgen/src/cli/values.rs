@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt::Display, str::FromStr, time::Duration};
 
 use clap::ValueEnum;
+use loadgen::engine::Skew;
 use serde_json::Value;
 
 /// Parses a duration: `10s`, `500ms`, `2m`, `1h30m`; a number alone is seconds, as with wrk2, hey and memtier_benchmark.
@@ -71,6 +72,18 @@ impl Display for Sweep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// Parses a share of the connections and the share of the requests that it carries.
+pub(super) fn skew(text: &str) -> Result<Skew, String> {
+    let share = |text: &str| {
+        let percent: f64 = text.strip_suffix('%')?.parse().ok()?;
+        (percent > 0.0 && percent < 100.0).then_some(percent / 1e2)
+    };
+    let shares = text.split_once(':').and_then(|(connections, requests)| share(connections).zip(share(requests)));
+    shares
+        .map(|(connections, requests)| Skew { connections, requests })
+        .ok_or_else(|| "not a share of the connections and one of the requests; try 10%:90%".to_owned())
 }
 
 /// Parses a positive number up to a limit.
@@ -151,6 +164,8 @@ mod tests {
         assert_eq!(shares("50%..90%/20%"), Ok(vec![0.5, 0.7, 0.9]));
         assert_eq!(shares("10%..100%").map(|shares| shares.len()), Ok(10));
         assert_eq!(shares("12.5%..12.5%"), Ok(vec![0.125]));
+        assert_eq!(skew("10%:90%"), Ok(Skew { connections: 0.1, requests: 0.9 }));
+        assert!(["", "10:90", "10%", "0%:90%", "10%:100%", "10%:90%:1%"].iter().all(|text| skew(text).is_err()));
         for text in ["", "10..100", "0%..10%", "90%..10%", "10%", "10%..", "1%..9%/0%", "1%..1000%/0.01%"] {
             assert!(shares(text).is_err(), "{text}");
         }

@@ -8,6 +8,7 @@ use super::{
     kind::EngineKind,
     pace::{Limit, Pacing},
     pause::Pause,
+    skew::Skew,
     steady,
     timetable::Timetable,
     tls::Tls,
@@ -31,6 +32,8 @@ pub struct Load {
     pub reuse: Reuse,
     pub lifetime: Lifetime,
     pub pacing: Pacing,
+    /// Open loop: connections that carry more than the others.
+    pub skew: Option<Skew>,
     /// Open loop: the course that requests follow instead of one rate; [`Self::pacing`] then has the mean.
     pub timetable: Option<Arc<Timetable>>,
     pub limit: Limit,

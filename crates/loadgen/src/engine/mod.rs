@@ -20,6 +20,7 @@ mod load;
 mod measured;
 mod pace;
 mod pause;
+mod skew;
 mod steady;
 mod tally;
 mod timeline;
@@ -55,6 +56,7 @@ pub use self::{
     measured::Measured,
     pace::{Arrivals, Limit, Pacing},
     pause::Pause,
+    skew::Skew,
     steady::WarmUp,
     tally::{LATENCY_NANOS_MAX, Tally},
     timeline::{Interval, Timeline},

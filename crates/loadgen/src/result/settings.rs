@@ -34,6 +34,9 @@ pub struct Settings {
     /// Seconds after which a connection was closed; null if they were kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     connection_age_s: Option<f64>,
+    /// Share of the connections and the share of the requests that it carried; null if all carried the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skew: Option<[f64; 2]>,
     /// Connections of all threads.
     #[schemars(with = "NonZeroU64")]
     #[serde(skip_serializing_if = "Option::is_none")]

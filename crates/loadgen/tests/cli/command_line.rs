@@ -49,6 +49,8 @@ fn bad_usage_has_exit_status_2() {
         &["http", "--header", "nonsense", url],
         &["http", "--verify", "sha256", url],
         &["http", "--no-keep-alive", "--pipeline", "2", url],
+        &["http", "--no-keep-alive", "-R", "100", "--skew", "10%:90%", url],
+        &["http", "--skew", "10%:90%", url],
         &["http", "--expect-sha256", "00", url],
         &["http", "--no-such-flag", url],
         &["null", "--protocol", "http", "--listen", "nowhere"],

@@ -1,7 +1,10 @@
-//! `--connection-requests` and `--connection-age`: connections that the client gives up by itself.
+//! `--connection-requests` and `--connection-age`: connections that the client gives up by itself; `--skew`: connections that carry
+//! more than others.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, Mutex},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -34,6 +37,26 @@ fn a_connection_ends_after_its_requests_on_both_engines() {
 }
 
 #[test]
+fn some_connections_carry_most_requests() {
+    for engine in ["epoll", "uring"] {
+        // The server has a thread for each connection.
+        let counts = Arc::new(Mutex::new(HashMap::new()));
+        let seen = Arc::clone(&counts);
+        let server = Server::start(move |_| {
+            *seen.lock().expect("not poisoned").entry(thread::current().id()).or_insert(0) += 1;
+            Act::Say(ok("x"))
+        });
+        let options = ["-c", "10", "-n", "400", "-R", "4000", "--skew", "10%:90%", "--engine", engine];
+        let run = Run::http(&server.url(), &options);
+        run.assert_errors(&[]);
+        assert_eq!(run.result.config["skew"], serde_json::json!([0.1, 0.9]));
+        let counts: Vec<u32> = counts.lock().expect("not poisoned").values().copied().collect();
+        // Evenly each would have forty; where the server is behind, requests find the one connection busy.
+        assert!(counts.iter().any(|&count| count > 100), "{engine}: {counts:?}");
+    }
+}
+
+#[test]
 fn a_batch_is_no_longer_than_what_is_left() {
     let server = Server::of(resp_request, |_| Act::Say(b"$-1\r\n".to_vec()));
     let options = ["-c", "1", "-n", "20", "-P", "4", "--connection-requests", "6", "--allow-misses", "--keys", "10"];
@@ -46,7 +69,7 @@ fn a_batch_is_no_longer_than_what_is_left() {
 #[test]
 fn an_old_connection_ends_when_its_requests_are_answered() {
     let server = Server::start(|_| {
-        std::thread::sleep(Duration::from_millis(30));
+        thread::sleep(Duration::from_millis(30));
         Act::Say(ok("x"))
     });
     let run = Run::http(&server.url(), &["-c", "1", "-n", "20", "--connection-age", "100ms"]);
@@ -76,7 +99,7 @@ fn streams_count_as_requests() {
     // The probe asks nothing, nor may a connection that was opened at the very end.
     while connections.lock().expect("not poisoned").iter().sum::<u32>() < 80 {
         assert!(Instant::now() < deadline, "connections have not ended: {connections:?}");
-        std::thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
     let connections = connections.lock().expect("not poisoned");
     assert!(connections.iter().all(|count| [0, 8].contains(count)), "{connections:?}");

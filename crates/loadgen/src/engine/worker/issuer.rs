@@ -1,6 +1,6 @@
 //! Schedule and quota: which requests are sent, when, and on which connections.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     super::{
@@ -8,6 +8,7 @@ use super::{
         load::Reuse,
         pace::{Limit, Pacing, Schedule, share},
         pause::Pauses,
+        skew::WithRoom,
         window::Window,
     },
     connection::Connection,
@@ -37,7 +38,7 @@ pub(super) struct Issuer<'a> {
     /// Open loop only.
     schedule: Option<Schedule>,
     /// Connections that take another request (open loop).
-    with_room: VecDeque<usize>,
+    with_room: WithRoom,
     /// A request was due and no connection free.
     is_starved: bool,
     /// Time at which a connection came free after that.
@@ -82,7 +83,7 @@ impl<'a> Issuer<'a> {
             timeout: clock::nanos(load.timeouts.total),
             spin: if load.spin { SPIN } else { 0 },
             schedule: None,
-            with_room: VecDeque::with_capacity(connections),
+            with_room: WithRoom::new(connections, load.skew, load.seed, index),
             is_starved: false,
             free_since: 0,
             backlog: Backlog::default(),
@@ -323,12 +324,12 @@ impl<'a> Issuer<'a> {
     pub(super) fn list<P: ClientProtocol>(&mut self, connection: &mut Connection<P>, slot: usize) {
         if !connection.is_listed {
             connection.is_listed = true;
-            self.with_room.push_back(slot);
+            self.with_room.push(slot);
         }
     }
 
     fn take_connection_with_room<P: ClientProtocol>(&mut self, connections: &mut [Connection<P>]) -> Option<usize> {
-        while let Some(slot) = self.with_room.pop_front() {
+        while let Some(slot) = self.with_room.pop() {
             let connection = &mut connections[slot];
             connection.is_listed = false;
             let is_free = match self.reuse {
