@@ -130,7 +130,7 @@ fn smoke_cells() -> (String, String) {
     (products.join(";"), workloads.join(","))
 }
 
-fn check_run(directory: &Path) -> Result<()> {
+pub(crate) fn check_run(directory: &Path) -> Result<()> {
     for summary in matrix::store::check(directory)?.matrices {
         let (server, progress) = (summary.setup.server, summary.progress);
         if progress.is_partial || progress.visits_failed > 0 {

@@ -117,6 +117,8 @@ pub struct Workload {
     pub calibration: Option<String>,
     /// Fraction of the capacity that is offered; absent: half of it.
     pub fraction: Option<f64>,
+    /// Offered load in requests per second, where it is no fraction of the capacity.
+    pub rate: Option<f64>,
     /// Peers that are asked, by id; absent: all of the server.
     pub peers: Option<Vec<String>>,
     /// True if the files of a generated web site are asked for in turn, as a browser that decompresses asks for them; of
@@ -311,6 +313,9 @@ impl Server {
             let name = &workload.name;
             if workload.handshakes.is_some() && !(workload.tls && workload.connection_per_request) {
                 return Err(format!("workload {name}: handshakes are of TLS, with a connection per request"));
+            }
+            if workload.rate.is_some() && (workload.arrivals != Arrivals::Open || workload.fraction.is_some()) {
+                return Err(format!("workload {name}: a rate is of an open loop, instead of a fraction"));
             }
             if workload.http2 && self.load != LoadKind::Http {
                 return Err(format!("workload {name}: http2 is of load kind http"));

@@ -123,6 +123,7 @@ mod tests {
             ("load = \"http\"", "load = \"file\"", "documents"),
             ("load = \"http\"", "load = \"mq\"", "sink"),
             ("calibration = \"small\"", "calibration = \"smal\"", "calibration"),
+            ("connections = 900", "rate = 100.0", "open loop"),
             ("workloads = [\"small\"]", "workloads = [\"smal\"]", "smoke"),
         ] {
             let error = Server::parse(&LEAST.replace(from, to)).unwrap_err();

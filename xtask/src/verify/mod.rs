@@ -13,6 +13,7 @@ mod fuzz;
 mod ktls;
 mod locks;
 mod memory;
+mod presets;
 mod record;
 mod tools;
 pub(crate) mod trace;
@@ -130,6 +131,8 @@ enum Step {
     Churn,
     /// Upgrades of kvcache, one after another, while clients count: no key lost, no request run twice
     Upgrades,
+    /// The presets of bench-matrix about runtimes, in the shortest of visits
+    Presets,
 }
 
 /// Outcome of a step, if nothing broke.
@@ -219,6 +222,7 @@ impl Step {
             Self::Trace => trace::run(args.trace_requests),
             Self::Churn => churn::run(Duration::from_secs(args.churn_seconds)),
             Self::Upgrades => upgrades::run(args.upgrades),
+            Self::Presets => presets::run(),
         }
     }
 }

@@ -22,7 +22,8 @@ pub struct Args {
     pub(super) quick: bool,
     /// A run by name instead of servers, filter and workloads: `seeds` is what the originals of
     /// http-server, kvcache, fileserver, zerocopy and mq-server printed, beside ours; `tls` and `h2` measure what encryption and HTTP/2 cost; `drivers`, `stores`, `strategies` vary
-    /// that alone; `scaling` is 1, 2, … threads
+    /// that alone; `scaling` is 1, 2, … threads; `runtimes`, `unbalanced`, `idle`, `threads` and `handshakes` compare the drivers of
+    /// http-server
     #[arg(long, value_name = "NAME", value_parser = Preset::named, conflicts_with_all = ["filter", "workload"])]
     pub(super) preset: Option<&'static Preset>,
     /// Servers to measure, of a preset those of them that it has [default: all]

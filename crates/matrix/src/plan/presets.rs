@@ -15,7 +15,7 @@ pub(crate) struct Preset {
     pub(crate) scales: bool,
 }
 
-pub(crate) static PRESETS: [Preset; 7] = [
+pub(crate) static PRESETS: [Preset; 12] = [
     Preset {
         name: "seeds",
         about: "what the original of each of the five servers printed, quoted beside ours, and our best combinations below",
@@ -44,6 +44,31 @@ pub(crate) static PRESETS: [Preset; 7] = [
     Preset {
         name: "h2",
         about: "what HTTP/2 costs on every driver of http-server, in the clear and with TLS, beside nginx, h2o and Caddy",
+        scales: false,
+    },
+    Preset {
+        name: "runtimes",
+        about: "every driver of http-server with 1, 16, 64, 1,000 and 9,000 connections, small, middle and large bodies, pipelined, and in open loops at half and four fifths of the capacity",
+        scales: false,
+    },
+    Preset {
+        name: "unbalanced",
+        about: "every driver of http-server with two threads, where a tenth of the connections carries nine tenths of the load, beside an even load",
+        scales: true,
+    },
+    Preset {
+        name: "idle",
+        about: "what every driver of http-server needs for 9,000 connections that hardly ask, and for 1,000 requests/s",
+        scales: false,
+    },
+    Preset {
+        name: "threads",
+        about: "every driver of http-server with one thread, two, and so on up to the cores of the machine",
+        scales: true,
+    },
+    Preset {
+        name: "handshakes",
+        about: "a connection for each request on every driver of http-server, in the clear, with a full TLS handshake and with a resumed one",
         scales: false,
     },
     Preset {

@@ -303,7 +303,7 @@ fn open_loops(spec: &RunSpec, subject: &Subject, reference: &str, workloads: &[W
         let calibration = subject.calibration(&workload.name);
         let note = format!(
             "Open loops offer every cell the same load: {} in `{}`. The capacity is what {reference} served in one closed-loop visit of {calibration} before the first block. Latency and cost at equal load come from it.",
-            spec.variants.shares(fraction),
+            spec.variants.shares(fraction, subject.rate(&workload.name)),
             subjects::plain(&workload.name),
         );
         if !notes.contains(&note) {

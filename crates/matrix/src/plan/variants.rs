@@ -96,9 +96,9 @@ impl Variants {
         varied
     }
 
-    /// Describes the load that an open loop offers, of the capacity; `fraction` is its own.
-    pub(crate) fn shares(&self, fraction: f64) -> String {
-        let default = [Rate::Share(fraction)];
+    /// Describes the load that an open loop offers; its own is `rate`, where it has one, or `fraction` of the capacity.
+    pub(crate) fn shares(&self, fraction: f64, rate: Option<f64>) -> String {
+        let default = [rate.map_or(Rate::Share(fraction), Rate::PerSecond)];
         let rates = if self.rate.is_empty() { &default } else { &*self.rate };
         rates.iter().map(|rate| rate.in_words()).collect::<Vec<_>>().join(", ")
     }

@@ -62,9 +62,13 @@ pub(super) fn base(spec: &Spec) -> Workload {
         pipeline: spec.pipeline,
         arrivals: match spec.arrivals {
             servers::Arrivals::Closed => Arrivals::Closed,
-            servers::Arrivals::Open => {
-                Arrivals::Open { rate_rps: 0.0, fraction: spec.fraction.unwrap_or(OPEN_FRACTION), capacity_rps: 0.0 }
-            }
+            servers::Arrivals::Open => match spec.rate {
+                Some(rate_rps) => Arrivals::Open { rate_rps, fraction: 0.0, capacity_rps: 0.0 },
+                None => {
+                    let fraction = spec.fraction.unwrap_or(OPEN_FRACTION);
+                    Arrivals::Open { rate_rps: 0.0, fraction, capacity_rps: 0.0 }
+                }
+            },
             servers::Arrivals::LoadSweep => Arrivals::LoadSweep,
         },
         counterpart: spec.counterpart.clone(),
