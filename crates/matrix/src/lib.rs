@@ -259,6 +259,7 @@ fn bench(setups: &[&Setup], binaries: &Path, placement: &Placement) -> Result<Be
     Ok(Bench {
         machine: Machine::of(setup.remote.as_ref()),
         host: setup.remote.as_ref().map_or(loopback, |remote| remote.host),
+        agents: setup.remote.as_ref().map(|remote| remote.agents.clone()).unwrap_or_default(),
         histograms: setup.histograms.then(|| scratch.path().join("histograms")),
         scratch,
         loadgen: setup::loadgen(binaries),

@@ -83,8 +83,11 @@ fn full(visit: Visit) -> Visit {
 
 fn run() -> (Manifest, Vec<Visit>) {
     let mut setup = samples::setup();
-    setup.remote =
-        Some(Remote { prefix: vec!["ssh".to_owned(), "host".to_owned()], host: "10.0.0.1".parse().unwrap() });
+    setup.remote = Some(Remote {
+        prefix: vec!["ssh".to_owned(), "host".to_owned()],
+        host: "10.0.0.1".parse().unwrap(),
+        agents: vec!["ssh other".to_owned()],
+    });
     setup.time_budget_s = Some(60.0);
     let planned = Planned { plan: order::shuffled(&setup), setup };
     let mut visits = Vec::new();

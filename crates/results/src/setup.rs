@@ -310,6 +310,9 @@ pub struct Remote {
     pub prefix: Vec<String>,
     /// The address on which the servers listen and the generator finds them.
     pub host: std::net::IpAddr,
+    /// Commands that the generator's agents were started behind, if the load came from several machines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<String>,
 }
 
 /// Facts of the machine; `None` is "not visible here".

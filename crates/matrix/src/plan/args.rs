@@ -52,7 +52,7 @@ pub struct Args {
     /// Continue an interrupted run: its plan, minus the visits it has
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "quick", "preset", "servers", "filter", "vary", "fix", "list", "dry_run", "out", "blocks", "slice", "warmup", "max_warmup", "turns", "seed", "workload", "conns", "pipeline", "rate", "reference",
-        "server_cpus", "client_cpus", "server_exec", "server_host", "syscalls", "hist", "against", "profile",
+        "server_cpus", "client_cpus", "server_exec", "server_host", "agents", "syscalls", "hist", "against", "profile",
     ])]
     pub(super) resume: Option<PathBuf>,
     /// Passes over all cells [default: 7, quick: 3]
@@ -66,7 +66,7 @@ pub struct Args {
     pub(super) warmup: Option<f64>,
     /// Until the load is steady it takes longer, at most this; equal to --warmup: a fixed time [default: 4 × --warmup,
     /// quick: --warmup]
-    #[arg(long, value_name = "DURATION", value_parser = seconds, conflicts_with = "server_exec")]
+    #[arg(long, value_name = "DURATION", value_parser = seconds, conflicts_with = "server_host")]
     pub(super) max_warmup: Option<f64>,
     /// Pairs of turns in which each visit of a closed loop stands beside a fresh reference, at 40 ms a turn; 0: ratios are those
     /// of visits one after the other [default: 10, quick: 5, another profile than `release`: 0]
@@ -93,14 +93,18 @@ pub struct Args {
     /// streams: `ssh host`, `ip netns exec ns1`; programs and files must lie at the same paths there
     #[arg(long, value_name = "PREFIX", value_parser = prefix, requires = "server_host")]
     pub(super) server_exec: Option<Prefix>,
-    /// The address on which they listen there
-    #[arg(long, value_name = "ADDR", value_parser = address, requires = "server_exec")]
+    /// The address on which they listen there, or here, where --agent reaches them
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(super) server_host: Option<IpAddr>,
+    /// Make the loads by an agent of loadgen behind this command, as `loadgen --agent` does: `ssh client1`, `ip netns exec ns2`;
+    /// repeatable: the agents share each load. loadgen must lie at the same path there
+    #[arg(long = "agent", value_name = "PREFIX", requires = "server_host")]
+    pub(super) agents: Vec<String>,
     /// Count system calls per request with strace, in a pass of its own behind the blocks
-    #[arg(long, conflicts_with = "server_exec")]
+    #[arg(long, conflicts_with = "server_host")]
     pub(super) syscalls: bool,
     /// Keep each visit's latencies in intervals of 100 ms, as HdrHistogram logs in hist/
-    #[arg(long)]
+    #[arg(long, conflicts_with = "agents")]
     pub(super) hist: bool,
     /// CPUs of the load generator
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
@@ -181,6 +185,7 @@ impl Args {
             ("--max-warmup", self.max_warmup.is_some()),
             ("--turns", self.turns.is_some()),
             ("--server-exec", self.server_exec.is_some()),
+            ("--server-host", self.server_host.is_some()),
             ("--syscalls", self.syscalls),
             ("--hist", self.hist),
             ("--save-baseline", self.save_baseline.is_some()),

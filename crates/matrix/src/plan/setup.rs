@@ -235,7 +235,9 @@ fn not_run(setup: &Setup, subject: &Subject, unavailable: &[(String, String)]) -
     let why = |(cell, workload): (&Cell, &Workload)| {
         let reason = unavailable.iter().find(|(id, _)| *id == cell.id).map(|(_, reason)| reason.clone());
         let open_files = setup.host.open_files_hard;
-        let reason = reason.or_else(|| subjects::cannot_run(subject, cell, workload, open_files, setup.quick))?;
+        let reason = reason.or_else(|| subjects::cannot_run(subject, cell, workload, open_files, setup.quick));
+        let agents = setup.remote.as_ref().map_or(0, |remote| remote.agents.len());
+        let reason = reason.or_else(|| subjects::cannot_be_shared(subject, workload, agents))?;
         Some(NotRun { cell: cell.id.clone(), workload: workload.name.clone(), reason })
     };
     setup.selected().filter_map(why).collect()
@@ -265,6 +267,10 @@ fn notes(spec: &RunSpec, pace: &Pace, subject: &Subject, selection: &Selection, 
             "The servers ran behind `{prefix}` and listened at {host}. The generator could not see them: their CPU time was read before and after a run, \
              connecting included, and the warm-up was a run of its own."
         ));
+        if !remote.agents.is_empty() {
+            let (agents, prefixes) = (remote.agents.len(), remote.agents.join("`, `"));
+            notes.push(format!("Each load was shared by agents of the generator ({agents}), behind `{prefixes}`."));
+        }
     }
     if spec.is_scaling() {
         notes.push("A server with N threads has N CPUs, the generator's own last: where it takes those, a visit is flagged `shared-core`.".to_owned());

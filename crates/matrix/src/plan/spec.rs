@@ -29,6 +29,9 @@ const FULL: Defaults = Defaults { blocks: 7, slice_s: 1.5, warmup_s: 0.5, pairs:
 /// Length of a turn beside the reference: long beside what begins and ends it, short beside what changes on a machine.
 const TURN_S: f64 = 0.04;
 
+/// Prefix that leads nowhere else.
+const HERE: &str = "env";
+
 /// Time in which a quick run of everything ends: on a machine that is slower than expected it makes fewer blocks.
 const QUICK_WITHIN_S: f64 = 285.0;
 
@@ -248,7 +251,7 @@ impl RunSpec {
             seed: args.seed,
             placement,
             session: SessionSpec::from_args(&args)?,
-            remote: args.server_exec.zip(args.server_host).map(|(prefix, host)| Remote { prefix: prefix.0, host }),
+            remote: remote(&args)?,
             vary: args.vary,
             fix: args.fix,
             variants: args.variants,
@@ -325,11 +328,25 @@ impl SessionSpec {
     }
 }
 
+/// Returns where servers and agents run, if not all of them run here without a prefix.
+fn remote(args: &Args) -> Result<Option<Remote>> {
+    let Some(host) = args.server_host else { return Ok(None) };
+    let prefix = match &args.server_exec {
+        Some(prefix) => prefix.0.clone(),
+        // Agents cannot see a process of this machine, whose CPU time is then read as that of another machine's.
+        None if !args.agents.is_empty() => vec![HERE.to_owned()],
+        None => return Err(usage("--server-host goes with --server-exec or --agent")),
+    };
+    Ok(Some(Remote { prefix, host, agents: args.agents.clone() }))
+}
+
 /// Returns the turns that visits take. Of servers behind a prefix the CPU clock cannot be read so quickly.
 fn turns(args: &Args, defaults: &Defaults) -> Result<Option<TurnPlan>> {
-    let is_here = args.server_exec.is_none();
+    let is_here = args.server_host.is_none();
     if !is_here && args.turns.is_some_and(|pairs| pairs > 0) {
-        return Err(usage("--turns are for servers on this machine, not behind --server-exec"));
+        return Err(usage(
+            "--turns are for servers and a generator on this machine, not behind --server-exec or --agent",
+        ));
     }
     let usual = if is_here && args.profile == RELEASE { defaults.pairs } else { 0 };
     let pairs = args.turns.unwrap_or(usual);

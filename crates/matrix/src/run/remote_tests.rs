@@ -5,6 +5,7 @@ use std::{
     net::IpAddr,
     path::PathBuf,
     process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -31,11 +32,13 @@ struct Wire {
 
 impl Wire {
     fn new() -> Result<Self> {
-        let id = std::process::id();
+        static WIRES: AtomicU32 = AtomicU32::new(0);
+        let (id, number) = (std::process::id(), WIRES.fetch_add(1, Ordering::Relaxed));
         // At most 15 characters for an interface.
-        let (namespace, near, far) = (format!("quintet-{id}"), format!("qn{id}"), format!("qf{id}"));
+        let (namespace, near, far) =
+            (format!("quintet-{id}-{number}"), format!("qn{id}-{number}"), format!("qf{id}-{number}"));
         // 198.18.0.0/15 is for benchmarks of network devices (RFC 2544): nobody's.
-        let network = format!("198.18.{}", id % 256);
+        let network = format!("198.18.{}", (2 * id + number) % 256);
         let wire = Self { namespace, near, far_address: format!("{network}.2").parse()? };
         let Self { namespace, near, .. } = &wire;
         ip(&["netns", "add", namespace])?;
@@ -44,6 +47,7 @@ impl Wire {
         ip(&["link", "set", near, "up"])?;
         ip(&["-n", namespace, "address", "add", &format!("{network}.2/30"), "dev", &far])?;
         ip(&["-n", namespace, "link", "set", &far, "up"])?;
+        ip(&["-n", namespace, "link", "set", "lo", "up"])?;
         Ok(wire)
     }
 
@@ -99,11 +103,36 @@ fn bench(binaries: &std::path::Path, wire: &Wire) -> Bench {
         timing: Timing { slice_s: 1.0, warmup_s: 0.2, max_warmup_s: None, client_cpus: "0".into(), client_threads: 1 },
         machine: Machine::Remote(["ip", "netns", "exec", &wire.namespace].map(str::to_owned).to_vec()),
         host: wire.far_address,
+        agents: Vec::new(),
         histograms: None,
         turns: [].into(),
         checked: std::cell::RefCell::default(),
         interrupts: Interrupts::default(),
     }
+}
+
+#[test]
+fn agents_share_the_load_of_a_visit() {
+    let Some(binaries) = binaries().unwrap() else { return };
+    let wire = Wire::new().unwrap();
+    let cpus = CpuList::parse("0").unwrap();
+    let cells = Cells::ask(subjects::named("http-server").unwrap(), &binaries, &cpus, None).unwrap();
+    let visit = |agents: [&str; 2]| {
+        let bench = Bench { agents: agents.map(str::to_owned).to_vec(), ..bench(&binaries, &wire) };
+        let workload = &subjects::select(cells.subject, &["get-128B-c64".to_owned()], &bench.timing, true)[0];
+        let attempt = bench.visit(&cells, &cells.reference().unwrap(), workload).unwrap();
+        (attempt, std::fs::read_to_string(bench.scratch.path().join("loadgen.log")).unwrap())
+    };
+    // One on each side of the wire.
+    let there = format!("ip netns exec {}", wire.namespace);
+    let (attempt, said) = visit(["env", &there]);
+    assert_eq!(attempt.failure, None);
+    let measured = attempt.measured.unwrap();
+    assert!(measured.ok > 0 && measured.errors.is_empty() && measured.server.is_some(), "{measured:?}");
+    assert!(said.contains("timelines are left out"), "two results were merged: {said}");
+    let (attempt, _) = visit(["env", "false"]);
+    let failure = attempt.failure.unwrap();
+    assert!(failure.contains("agent `false`"), "{failure}");
 }
 
 #[test]

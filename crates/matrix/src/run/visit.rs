@@ -46,6 +46,8 @@ pub(crate) struct Bench {
     /// Machine of the servers, and the address at which they listen.
     pub(crate) machine: Machine,
     pub(crate) host: IpAddr,
+    /// Commands that reach the machines of the generator's agents; without any it is here.
+    pub(crate) agents: Vec<String>,
     /// Directory in which the generator leaves its histograms, if they are wanted.
     pub(crate) histograms: Option<PathBuf>,
     /// Turns beside the reference, by server.
@@ -264,7 +266,7 @@ impl Bench {
         cells.understood_by(cell, subjects::arguments(cells.subject, &target, &self.timing, &pid))
     }
 
-    /// For a generator that cannot see the server's process.
+    /// For a generator that cannot see the server's process, and its agents.
     fn blind_arguments(
         &self,
         cells: &Cells,
@@ -276,7 +278,12 @@ impl Bench {
         let site = self.scratch.site();
         let target = Target { workload, role: cell.role, address, site: &site.to_string_lossy() };
         let arguments = cells.understood_by(cell, subjects::arguments(cells.subject, &target, timing, "PID"));
-        subjects::without(&arguments, &["--server-pid"])
+        let mut arguments = subjects::without(&arguments, &["--server-pid"]);
+        let agents = self.agents.iter().map(|agent| format!("--agent={agent}"));
+        let program = (!self.agents.is_empty()).then(|| format!("--agent-program={}", self.loadgen.display()));
+        // Behind the command's name.
+        arguments.splice(1..1, agents.chain(program).collect::<Vec<_>>());
+        arguments
     }
 
     fn process(&self, server: &Process) -> Result<Snapshot> {

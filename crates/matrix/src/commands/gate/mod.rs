@@ -121,6 +121,7 @@ fn bench(spec: &ProgramsSpec, binaries: &Path) -> Result<Bench> {
         timing: spec.placement.timing(1.0, 0.0, None),
         machine: Machine::Here,
         host: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        agents: Vec::new(),
         histograms: None,
         turns: [].into(),
         interrupts: Interrupts::watch()?,

@@ -182,9 +182,26 @@ fn the_generator_avoids_hyperthreads_of_the_servers_core() {
 
 #[test]
 fn a_remote_is_a_command_and_an_address() {
-    let spec = spec(&["--server-exec", "ip netns exec ns1", "--server-host", "::1"]).unwrap();
-    let remote = spec.remote.unwrap();
+    let words = ["--server-exec", "ip netns exec ns1", "--server-host", "::1", "--agent", "ssh a", "--agent", "ssh b"];
+    let remote = spec(&words).unwrap().remote.unwrap();
+    assert_eq!(remote.agents, ["ssh a", "ssh b"]);
     assert_eq!((remote.prefix.join("|"), remote.host.to_string()), ("ip|netns|exec|ns1".into(), "::1".into()));
+    let here = spec(&["--server-host", "10.0.0.1", "--agent", "ssh a"]).unwrap();
+    assert_eq!((here.remote.unwrap().prefix.join("|"), here.turns.is_some()), ("env".into(), false));
+    for (words, why) in [
+        (&["--server-host", "10.0.0.1"][..], "goes with --server-exec or --agent"),
+        (&["--server-host", "10.0.0.1", "--agent", "ssh a", "--turns", "5"], "--turns are for"),
+    ] {
+        let error = spec(words).err().unwrap().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    for words in [
+        &["--agent", "ssh a"][..],
+        &["--server-host", "10.0.0.1", "--agent", "ssh a", "--hist"],
+        &["--server-host", "10.0.0.1", "--agent", "ssh a", "--syscalls"],
+    ] {
+        assert!(Args::try_parse_from(["bench-matrix"].iter().chain(words)).is_err(), "{words:?}");
+    }
 }
 
 #[test]

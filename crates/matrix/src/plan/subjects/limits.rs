@@ -33,3 +33,16 @@ pub(crate) fn cannot_run(
     }
     subject.why_not(cell, workload, is_quick)
 }
+
+/// Returns why several agents cannot share a workload's load, as loadgen would.
+pub(crate) fn cannot_be_shared(subject: &Subject, workload: &Workload, agents: usize) -> Option<String> {
+    let connections = workload.connections;
+    match () {
+        () if agents == 0 => None,
+        () if !subject.has_agents() => Some("its load is made on the server's machine".to_owned()),
+        () if workload.is_load_sweep() => Some("a load sweep is made by one generator".to_owned()),
+        () if workload.repetitions.is_some() => Some("clients that pause are those of one generator".to_owned()),
+        () if (connections as usize) < agents => Some(format!("{connections} connections for {agents} agents")),
+        () => None,
+    }
+}

@@ -26,7 +26,7 @@ use self::generator::{
     ANY_PORT, amount_arguments, base, load_s, outstanding_arguments, time_arguments, tls_arguments, words,
 };
 pub(crate) use self::generator::{OPEN_FRACTION, Target, Timing, in_turns, listening_at, shortened, without};
-pub(crate) use self::limits::cannot_run;
+pub(crate) use self::limits::{cannot_be_shared, cannot_run};
 pub(crate) use self::lookup::{known_workloads, named, names};
 pub(crate) use self::select::{arguments, calibrate, select, select_with};
 pub(crate) use super::workload_names::{VARIANT_MARK, asks_for_site, plain};
@@ -126,6 +126,11 @@ trait Load: Sync {
 
     /// True if the generator can load it in turns.
     fn takes_turns(&self) -> bool {
+        true
+    }
+
+    /// True if agents on other machines can make its loads.
+    fn has_agents(&self) -> bool {
         true
     }
 
@@ -364,6 +369,10 @@ impl Subject {
     pub(crate) fn takes_turns(&self, workload: &Workload) -> bool {
         let is_plain = workload.arrivals == Arrivals::Closed && workload.repetitions.is_none();
         self.load.takes_turns() && is_plain && workload.connections <= TURN_CONNECTIONS_MAX
+    }
+
+    fn has_agents(&self) -> bool {
+        self.load.has_agents()
     }
 
     pub(crate) fn warms_up_until_steady(&self) -> bool {

@@ -116,6 +116,10 @@ impl Load for Mq {
         false
     }
 
+    fn has_agents(&self) -> bool {
+        false
+    }
+
     fn warms_up_until_steady(&self) -> bool {
         false
     }

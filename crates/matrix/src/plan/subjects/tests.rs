@@ -114,6 +114,26 @@ fn a_longest_warm_up_is_asked_for_except_in_load_sweeps() {
 }
 
 #[test]
+fn loads_that_agents_cannot_share_say_why() {
+    let of = |server: &str, name: &str, agents| {
+        let subject = named(server).unwrap();
+        cannot_be_shared(subject, &select(subject, &[name.to_owned()], &timing(), false)[0], agents)
+    };
+    for (server, name, agents, reason) in [
+        ("http-server", "get-128B-c64", 64, None),
+        ("http-server", "get-128B-c64", 65, Some("64 connections for 65 agents")),
+        ("http-server", "sweep-128B-c64", 2, Some("a load sweep is made by one generator")),
+        ("http-server", "sweep-128B-c64", 0, None),
+        ("fileserver", "original-10x30", 2, Some("clients that pause are those of one generator")),
+    ] {
+        assert_eq!(of(server, name, agents).as_deref(), reason, "{name} {agents}");
+    }
+    let queue = named("mq-server").unwrap();
+    let is_left_out = |workload: &Workload| cannot_be_shared(queue, workload, 1).is_some();
+    assert!(workloads(queue).iter().all(is_left_out));
+}
+
+#[test]
 fn what_cannot_run_says_why() {
     let workloads = workloads(http());
     let many = workloads.iter().find(|workload| workload.name == "conns-9000").unwrap();

@@ -104,7 +104,8 @@ fn the_line_of_the_host_has_every_condition_once() {
         "2 cores, Linux 6.18.0, loopback · server on CPU 2-3, generator on CPU 1 · 385 visits in 7 randomised blocks"
     );
     let mut other = summary.clone();
-    other.setup.remote = Some(Remote { prefix: vec!["ssh".to_owned()], host: "10.0.0.1".parse().unwrap() });
+    other.setup.remote =
+        Some(Remote { prefix: vec!["ssh".to_owned()], host: "10.0.0.1".parse().unwrap(), agents: Vec::new() });
     assert_eq!(
         line(&[summary, other]),
         "2 cores, Linux 6.18.0, loopback or 2 cores, Linux 6.18.0, server at 10.0.0.1 · server on CPU 2-3, generator on CPU 1 · \
