@@ -9,6 +9,7 @@
 #   THRESHOLD   slowdown that fails the job [2%]
 #   WORKLOADS   names, comma separated [those of a quick run]
 #   BUDGET      longest time for all of them [15m]
+#   PROFILE     cargo profile of the load generator [release]
 #   QUINTET     directory with a checkout of Quintet, whose cargo xtask bench-matrix compares
 #   OUT         directory of the results [bench-gate]
 #
@@ -37,7 +38,7 @@ git worktree add --detach --quiet "$base/tree" "$BASE"
 sh -c "$BUILD"
 
 set -- --servers "$SERVER" --program "base=$base/tree/$PROGRAM" --program "change=$change/$PROGRAM" \
-    --fail-on-regression "${THRESHOLD:-2%}" --time-budget "${BUDGET:-15m}" --out "$OUT" --force
+    --fail-on-regression "${THRESHOLD:-2%}" --time-budget "${BUDGET:-15m}" --profile "${PROFILE:-release}" --out "$OUT" --force
 [ -z "${WORKLOADS:-}" ] || set -- "$@" --workload "$WORKLOADS"
 cd "$QUINTET"
 cargo xtask bench-matrix "$@"

@@ -50,6 +50,11 @@ pub fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
 }
 
+/// Directory of runs, gates and calibrations that were told no other.
+pub(crate) fn results() -> PathBuf {
+    root().join("bench-results")
+}
+
 pub fn metadata() -> Result<Metadata> {
     let output = cargo()
         .args(["metadata", "--no-deps", "--format-version", "1"])

@@ -10,6 +10,7 @@ mod dist;
 mod engines;
 mod faults;
 mod fuzz;
+mod gate;
 mod ktls;
 mod locks;
 mod memory;
@@ -133,6 +134,8 @@ enum Step {
     Upgrades,
     /// The presets of bench-matrix about runtimes, in the shortest of visits
     Presets,
+    /// The gate of docs/bench-gate.md in a repository with a commit that makes its server slower
+    Gate,
 }
 
 /// Outcome of a step, if nothing broke.
@@ -223,6 +226,7 @@ impl Step {
             Self::Churn => churn::run(Duration::from_secs(args.churn_seconds)),
             Self::Upgrades => upgrades::run(args.upgrades),
             Self::Presets => presets::run(),
+            Self::Gate => gate::run(),
         }
     }
 }

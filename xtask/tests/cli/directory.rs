@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -57,6 +58,14 @@ impl TestDirectory {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
+    }
+
+    /// Writes a program.
+    pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
     }
 
     /// With a space, because there are such.
@@ -116,6 +125,17 @@ impl TestDirectory {
             visits.iter().map(|visit| ["block", "slot", "attempt"].map(|key| number(visit, key))).collect();
         assert_eq!(attempts.len(), visits.len(), "no attempt twice");
     }
+}
+
+/// Writes a program that says it is http-server, and is a null server that burns so much CPU time for each request.
+pub(crate) fn server_script(directory: &TestDirectory, name: &str, burn: &str) -> PathBuf {
+    let built = |program: &str| Path::new(XTASK).with_file_name(program).display().to_string();
+    let (server, loadgen) = (built("http-server"), built("loadgen"));
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = --list-backends ] && exec '{server}' \"$@\"\n\
+         exec '{loadgen}' null --protocol http --listen 127.0.0.1:0 --body-size 128 --burn {burn}\n"
+    );
+    directory.script(name, &text)
 }
 
 /// The profile and the flags that every run here needs.

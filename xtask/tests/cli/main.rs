@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod directory;
+mod gate;
 mod interrupts;
 mod prefix;
 mod programs;

@@ -1,7 +1,5 @@
 //! `--server-exec`: servers behind a command that treats its arguments as ssh does.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
-
 use crate::directory::{TINY, TestDirectory, but};
 
 /// Like `ssh [OPTION] HOST WORDS…`: joins the words with spaces and has a shell take them apart again.
@@ -10,9 +8,7 @@ const FAR: &str = "#!/bin/sh\n[ \"$1\" = '-o' ] && shift 2\n[ \"$1\" = host ] ||
 #[test]
 fn servers_and_peers_run_behind_a_prefix_with_quoted_words() {
     let Some(directory) = TestDirectory::with(&["http-server"]) else { return };
-    let far = directory.path("far");
-    fs::write(&far, FAR).unwrap();
-    fs::set_permissions(&far, fs::Permissions::from_mode(0o755)).unwrap();
+    let far = directory.script("far", FAR);
     let prefix = format!("{} -o 'two words' host", far.display());
     let measured_behind = |prefix: &str, out: &str| {
         let behind = ["--server-exec", prefix, "--server-host", "127.0.0.1", "--out", out];

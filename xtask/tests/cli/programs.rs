@@ -1,6 +1,6 @@
 //! Programs of strangers beside ours.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs, path::Path};
 
 use serde_json::Value;
 
@@ -14,10 +14,7 @@ fn a_strangers_program_is_a_row_beside_ours_under_the_same_verification() {
     let other = directory.path("other");
     fs::create_dir(&other).unwrap();
     let script = |name: &str, line: String| {
-        let path = directory.path(name);
-        fs::write(&path, format!("#!/bin/sh\n{line}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        format!("{name}={}", path.display())
+        format!("{name}={}", directory.script(name, &format!("#!/bin/sh\n{line}\n")).display())
     };
     let mine = script("mine", format!("exec '{}' \"$@\"", server.display()));
     let wrong = script("wrong", format!("exec '{}' --listen \"$2\" '{}'", server.display(), other.display()));

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::{plan::filter::hint, store, usage, workspace};
 
 fn directory() -> PathBuf {
-    workspace::root().join("bench-results").join("baselines")
+    workspace::results().join("baselines")
 }
 
 /// Letters, digits, `-`, `_` and `.`, and not hidden: a name, not a path.

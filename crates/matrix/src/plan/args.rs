@@ -69,7 +69,8 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", value_parser = seconds, conflicts_with = "server_host")]
     pub(super) max_warmup: Option<f64>,
     /// Pairs of turns in which each visit of a closed loop stands beside a fresh reference, at 40 ms a turn; 0: ratios are those
-    /// of visits one after the other [default: 10, quick: 5, another profile than `release`: 0]
+    /// of visits one after the other [default: 10, quick: 5, another profile than `release`: 0]. Of two builds: pairs of a round,
+    /// at 50 ms a turn, at least 1 [default: 12]
     #[arg(long, value_name = "N", value_parser = |text: &str| whole(text, 0..=10_000_u32, "10"))]
     pub(super) turns: Option<u32>,
     /// Choose blocks and slices so that the run fits, and begin no block that would not: `30m`
@@ -183,7 +184,6 @@ impl Args {
             ("--slice", self.slice.is_some()),
             ("--warmup", self.warmup.is_some()),
             ("--max-warmup", self.max_warmup.is_some()),
-            ("--turns", self.turns.is_some()),
             ("--server-exec", self.server_exec.is_some()),
             ("--server-host", self.server_host.is_some()),
             ("--syscalls", self.syscalls),

@@ -20,7 +20,10 @@ use crate::{
         variants::Variants,
         warm_up,
     },
-    run::host,
+    run::{
+        host,
+        pair::{RoundShape, SHAPE},
+    },
     usage,
 };
 
@@ -175,6 +178,8 @@ pub(crate) struct ProgramsSpec {
     pub(crate) workloads: Vec<String>,
     pub(crate) reference: Option<String>,
     pub(crate) placement: Placement,
+    /// Shape of each round.
+    pub(crate) shape: RoundShape,
     /// For all workloads.
     pub(crate) time_budget_s: Option<f64>,
     pub(crate) profile: String,
@@ -191,6 +196,10 @@ impl ProgramsSpec {
             return Err(usage(format!("--program base=PATH and {flag} exclude each other")));
         }
         check_workloads(args, &[subject])?;
+        let pairs = args.turns.unwrap_or(SHAPE.pairs);
+        if pairs == 0 {
+            return Err(usage("--turns: two builds are compared by turns, at least 1 pair in a round"));
+        }
         let path = |name: &str| -> Result<PathBuf> {
             let mut named = args.program.iter().filter(|program| program.name == name);
             let (Some(program), None, true) = (named.next(), named.next(), args.program.len() == 2) else {
@@ -208,6 +217,7 @@ impl ProgramsSpec {
             workloads: names(subject, args).filter(is_wanted).collect(),
             reference: args.reference.clone(),
             placement: placement(args, cores, siblings)?,
+            shape: RoundShape { pairs, ..SHAPE },
             time_budget_s: args.time_budget,
             profile: args.profile.clone(),
             is_built: args.no_build,

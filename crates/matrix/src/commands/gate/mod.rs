@@ -27,7 +27,7 @@ use crate::{
         host,
         interrupt::Interrupts,
         machine::Machine,
-        pair::{Running, SHAPE},
+        pair::{RoundShape, Running},
         process::Process,
         quiet,
         session::{EXIT_INCOMPLETE, EXIT_INTERRUPTED},
@@ -75,7 +75,8 @@ pub(crate) fn run(spec: &ProgramsSpec) -> Result<ExitCode> {
         None => WORKLOAD_BUDGET,
     };
     let rule = Rule { threshold: spec.gate.fail_on_regression };
-    let mut contest = Contest { bench: &bench, contestants, rule, budget, rounds, random: fastrand::Rng::new() };
+    let (shape, random) = (spec.shape, fastrand::Rng::new());
+    let mut contest = Contest { bench: &bench, contestants, rule, shape, budget, rounds, random };
     let mut comparisons = Vec::new();
     for workload in &workloads {
         let Some(comparison) = contest.compare(workload)? else { break };
@@ -106,7 +107,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 
 fn directory(spec: &ProgramsSpec) -> Result<PathBuf> {
     let stamp: String = workspace::now_utc().chars().filter(|it| !matches!(it, '-' | ':')).collect();
-    let default = || workspace::root().join("bench-results").join(format!("gate-{stamp}"));
+    let default = || workspace::results().join(format!("gate-{stamp}"));
     let directory = spec.out.clone().unwrap_or_else(default);
     fs::create_dir_all(&directory).with_context(|| format!("{}", directory.display()))?;
     Ok(directory)
@@ -153,6 +154,7 @@ struct Contest<'a> {
     /// Base and change.
     contestants: [Contestant; 2],
     rule: Rule,
+    shape: RoundShape,
     /// For each workload.
     budget: Duration,
     rounds: File,
@@ -209,7 +211,7 @@ impl Contest<'_> {
             Running { cells: &base.cells, cell: &base.cell, server: &base_server, address: &base_address },
             Running { cells: &change.cells, cell: &change.cell, server: &change_server, address: &change_address },
         ];
-        let pairs = self.bench.side_by_side(&sides, workload, SHAPE, &mut self.random)?;
+        let pairs = self.bench.side_by_side(&sides, workload, self.shape, &mut self.random)?;
         base_server.stop().context("base")?;
         change_server.stop().context("change")?;
         Ok(pairs)
