@@ -58,7 +58,7 @@ mod tests {
     use report::VISITS_PAGE;
 
     use super::{
-        super::{CSV, MARKDOWN, REPORT, SUMMARY, Store, TIDY, load, tests::manifest},
+        super::{CSV, MANIFEST, MARKDOWN, REPORT, SUMMARY, Store, TIDY, load, tests::manifest},
         *,
     };
     use crate::{judge::analysis, samples};
@@ -106,6 +106,39 @@ mod tests {
         }
         fs::remove_file(directory.path().join(REPORT)).unwrap();
         assert!(found(directory.path())[0].starts_with(REPORT));
+    }
+
+    #[test]
+    fn an_edited_sentence_link_or_list_of_visits_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        written(directory.path());
+        let first_line = |text: &str| text.split_inclusive('\n').next().unwrap().to_owned();
+        let edits: [(&str, &dyn Fn(&str) -> String); 7] = [
+            // A claim, turned round.
+            (REPORT, &|text| text.replacen("cheaper", "costlier", 1)),
+            (MARKDOWN, &|text| text.replacen("No difference", "A difference", 1)),
+            // A figure that leads to another visit's line.
+            (REPORT, &|text| {
+                let at = text.find("visits.html#").unwrap() + "visits.html#".len();
+                let digit = if &text[at..=at] == "0" { "1" } else { "0" };
+                format!("{}{digit}{}", &text[..at], &text[at + 1..])
+            }),
+            (VISITS, &|text| text[first_line(text).len()..].to_owned()),
+            (VISITS, &|text| text.to_owned() + &first_line(text)),
+            (VISITS, &|text| text.replacen("\"ok\":1000", "\"ok\":1001", 1)),
+            (MANIFEST, &|text| text.replacen("\"seed\": 7", "\"seed\": 8", 1)),
+        ];
+        for (number, (name, edit)) in edits.into_iter().enumerate() {
+            let path = directory.path().join(name);
+            let text = fs::read_to_string(&path).unwrap();
+            let edited = edit(&text);
+            assert_ne!(edited, text, "edit {number} of {name}");
+            fs::write(&path, edited).unwrap();
+            // A line that is there twice may be refused by whoever reads the run.
+            let is_found = load(directory.path()).is_err() || !found(directory.path()).is_empty();
+            assert!(is_found, "edit {number} of {name}");
+            fs::write(&path, text).unwrap();
+        }
     }
 
     #[test]

@@ -112,8 +112,10 @@ fn cost(view: &MatrixView<'_>, column: usize, first: (&str, &str), second: (&str
 fn pictures(view: &MatrixView<'_>, column: usize) -> Markup {
     let crossings = crossings(view, column);
     let name = &view.workloads()[column].name;
+    // One axis for all of them, which are compared.
+    let costs = || crossings.iter().flat_map(|crossing| &crossing.lines).flat_map(|(_, costs)| costs.iter().flatten());
     let one = |(index, crossing): (usize, &Crossing<'_>)| {
-        let panel = panel(view, column, index, crossing);
+        let panel = panel(view, column, index, crossing, axes::costs(costs().copied()));
         let title = format!("{} by {}, {name}", crossing.second, crossing.first);
         let description = "Server CPU per request over the levels of one choice, a line per level of the other.";
         let drawn = picture(&view.id(format_args!("x{column}-{index}")), &title, description, |width| {
@@ -124,8 +126,7 @@ fn pictures(view: &MatrixView<'_>, column: usize) -> Markup {
     html! { @for crossing in crossings.iter().enumerate() { (one(crossing)) } }
 }
 
-fn panel(view: &MatrixView<'_>, column: usize, index: usize, crossing: &Crossing<'_>) -> Panel {
-    let all = crossing.lines.iter().flat_map(|(_, costs)| costs.iter().flatten().copied());
+fn panel(view: &MatrixView<'_>, column: usize, index: usize, crossing: &Crossing<'_>, y: Axis) -> Panel {
     let tick = |(at, level): (usize, &&str)| Tick { at: at as f64, label: (*level).to_owned(), us: None };
     let curve = |(place, (level, costs)): (usize, &(&str, Vec<Option<f64>>))| {
         let known = costs.iter().enumerate().filter_map(|(at, cost)| Some((at, (*cost)?)));
@@ -150,7 +151,7 @@ fn panel(view: &MatrixView<'_>, column: usize, index: usize, crossing: &Crossing
             is_log: false,
             ticks: crossing.along.iter().enumerate().map(tick).collect(),
         },
-        y: axes::costs(all),
+        y,
         curves: crossing.lines.iter().enumerate().map(curve).collect(),
         shade: None,
         read_out: None,

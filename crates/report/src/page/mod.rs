@@ -45,7 +45,7 @@ pub fn render(report: &Report) -> String {
             @if views.len() != 1 { (overview::html(&views)) }
             @for view in &views { (article(view, &views)) }
         }
-        div #tip hidden="hidden" {}
+        div #tip role="status" hidden="hidden" {}
         "\n"
     };
     let page = html! {

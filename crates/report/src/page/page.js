@@ -38,13 +38,33 @@
     tip.style.top = (e.clientY - b.height - 12 < 4 ? e.clientY + 16 : e.clientY - b.height - 12) + "px";
   };
   const hush = () => { tip.hidden = true; $(".mark").forEach((m) => m.remove()); };
-  // What a mark says is its label to a screen reader, too.
+  addEventListener("keydown", (k) => { if (k.key === "Escape") hush(); });
+  // What a mark says is its label to a screen reader, too. Tab stops once in a picture, and arrows go from mark to mark.
+  const ARROWS = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
+  const within = (at, length) => Math.max(0, Math.min(length - 1, at));
   $("[data-t], .cell[aria-label]").forEach((g) => {
     const words = g.dataset.t ?? g.getAttribute("aria-label");
     g.addEventListener("pointermove", (e) => say(e, words));
     g.addEventListener("pointerleave", hush);
     g.addEventListener("focus", () => { const b = g.getBoundingClientRect(); say({ clientX: b.left, clientY: b.top }, words); });
     g.addEventListener("blur", hush);
+  });
+  $("svg:has([data-t])").forEach((picture) => {
+    const marks = $("[data-t]", picture);
+    if (picture.getAttribute("role") === "img") picture.setAttribute("role", "group");
+    marks.forEach((g, i) => {
+      g.setAttribute("tabindex", i ? -1 : 0);
+      g.setAttribute("role", "img");
+      g.setAttribute("aria-label", g.dataset.t);
+      g.addEventListener("keydown", (k) => {
+        const [down, right] = ARROWS[k.key] ?? [0, 0], next = marks[within(i + down + right, marks.length)];
+        if (next === g) return;
+        k.preventDefault();
+        g.setAttribute("tabindex", -1);
+        next.setAttribute("tabindex", 0);
+        next.focus();
+      });
+    });
   });
 
   const press = (e, f) => {
@@ -109,6 +129,15 @@
       const at = ([v0, v1, p0, p1, log], v) => (log ? p0 + (Math.log(v / v0) / Math.log(v1 / v0)) * (p1 - p0) : p0 + ((v - v0) / (v1 - v0)) * (p1 - p0));
       const [curves, words] = KINDS[m.f];
       const px = Object.entries(curves(m)).map(([s, pts]) => [s, pts.map(([x, y]) => [at(m.x, x), at(m.y, y), x, y])]);
+      const read = (e, s, q) => {
+        const c = document.createElementNS(r.namespaceURI, "circle");
+        hush();
+        c.setAttribute("cx", q[0]); c.setAttribute("cy", q[1]); c.setAttribute("r", 4);
+        c.setAttribute("class", "mark");
+        c.style.stroke = `var(--${m.s || s})`;
+        r.after(c);
+        say(e, words(m, s, q[2], q[3]));
+      };
       r.addEventListener("pointermove", (e) => {
         const p = new DOMPoint(e.clientX, e.clientY).matrixTransform(r.getScreenCTM().inverse());
         let best = null, bd = 40 * 40;
@@ -116,15 +145,26 @@
           const d = (q[0] - p.x) ** 2 + (q[1] - p.y) ** 2;
           if (d < bd) [bd, best] = [d, [s, q]];
         }
-        hush();
-        if (!best) return;
-        const [s, q] = best, c = document.createElementNS(r.namespaceURI, "circle");
-        c.setAttribute("cx", q[0]); c.setAttribute("cy", q[1]); c.setAttribute("r", 4);
-        c.setAttribute("class", "mark");
-        c.style.stroke = `var(--${m.s || s})`;
-        r.after(c);
-        say(e, words(m, s, q[2], q[3]));
+        if (best) read(e, ...best); else hush();
       });
+      // By keys: left and right along a curve, up and down to the others.
+      let curve = 0, point = 0;
+      const go = (down, right) => {
+        const shown = px.filter(([s, pts]) => !hidden.has(s) && pts.length);
+        if (!shown.length) return;
+        curve = within(curve + down, shown.length);
+        const [s, pts] = shown[curve];
+        point = within(point + right, pts.length);
+        const p = new DOMPoint(...pts[point]).matrixTransform(r.getScreenCTM());
+        read({ clientX: p.x, clientY: p.y }, s, pts[point]);
+      };
+      r.setAttribute("tabindex", 0);
+      r.setAttribute("role", "img");
+      r.setAttribute("aria-label", "Curves: arrow keys read out their points");
+      r.ownerSVGElement.setAttribute("role", "group");
+      r.addEventListener("focus", () => go(0, 0));
+      r.addEventListener("blur", hush);
+      r.addEventListener("keydown", (k) => { if (ARROWS[k.key]) { k.preventDefault(); go(...ARROWS[k.key]); } });
       r.addEventListener("pointerleave", hush);
     });
 
@@ -196,6 +236,7 @@
     };
     bar.hidden = false;
     input.addEventListener("input", () => { apply(); choose(p + "f", input.value.trim()); });
+    input.addEventListener("keydown", (k) => { if (k.key === "Escape") { input.value = ""; input.dispatchEvent(new Event("input")); } });
     restorers.push((get) => { if (get(p + "f") !== input.value.trim()) input.value = get(p + "f"); apply(); });
   });
 

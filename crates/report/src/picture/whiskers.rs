@@ -100,6 +100,9 @@ fn axis(groups: &[RowGroup], width: Width) -> Axis {
 fn band(canvas: &mut Canvas, axis: &Axis, floor: f64, (top, bottom): (f64, f64)) {
     let (left, right) = (axis.scale.clamped(1.0 / (1.0 + floor)), axis.scale.clamped(1.0 + floor));
     canvas.rect(Rect::new(left, top, right - left, bottom - top), "band");
+    for x in [left, right] {
+        canvas.line((x, top), (x, bottom), "edge");
+    }
 }
 
 fn grid_lines(canvas: &mut Canvas, axis: &Axis, (top, bottom): (f64, f64)) {

@@ -1,5 +1,7 @@
 //! Laws of the page in a browser: what the script adds, and that nothing is missing without it. One browser for all.
 
+mod accessibility;
+
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
@@ -78,13 +80,17 @@ impl World {
 fn in_a_browser_the_report_does_what_it_says() -> Result<()> {
     let Some(browser) = Browser::start()? else { return Ok(()) };
     let world = World { browser, directory: tempfile::tempdir()? };
-    let laws: [(&str, Law); 10] = [
+    let laws: [(&str, Law); 14] = [
         ("filter, order and unit are kept in the address", state_is_kept),
         ("a cell leads to its row", a_cell_opens_its_row),
         ("keys switch curves", keys_switch_curves),
         ("the second matrix has its own state", matrices_are_apart),
         ("what is embedded can be saved", the_data_can_be_saved),
         ("the keyboard reaches everything", the_keyboard_reaches_everything),
+        ("Tab stops at everything that can be used", accessibility::tab_stops_at_everything),
+        ("keys do what a mouse does", accessibility::keys_do_what_a_mouse_does),
+        ("contrasts are those of WCAG AA", accessibility::everything_can_be_seen),
+        ("panels of one quantity share their axes", accessibility::panels_share_axes),
         ("nothing is wider than the screen, dark is dark", every_screen_holds_the_page),
         ("the first screen has claim, picture and trust", the_first_screen_is_whole),
         ("a page has a limit of height", pages_are_not_too_high),
