@@ -63,6 +63,7 @@ pub(crate) fn setup() -> Setup {
         warmup_s: 0.5,
         max_warmup_s: None,
         turns: None,
+        calibration: None,
         retries_max: 2,
         retry_budget_s: None,
         time_budget_s: None,

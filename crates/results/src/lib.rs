@@ -23,7 +23,7 @@ pub use self::{
     difference::{BLOCKS_MIN, Difference, Unseen},
     setup::{
         Arrivals, Cell, Connection, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup,
-        TurnPlan, Workload,
+        StoredCalibration, TurnPlan, Workload,
     },
     summary::{
         BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Interval, LatencyFigures,

@@ -41,6 +41,9 @@ pub struct Setup {
     /// Turns beside the reference that each visit of a closed loop takes, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<TurnPlan>,
+    /// Calibration of turns that was made on this machine before the run, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<StoredCalibration>,
     /// [`Cell::id`] of the cell that every ratio is taken against.
     pub reference: String,
     pub cells: Vec<Cell>,
@@ -94,6 +97,17 @@ pub struct TurnPlan {
     pub turn_s: f64,
     /// Turns of each server, in pairs.
     pub pairs: u32,
+}
+
+/// Outcome of a calibration, as far as a report tells it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, JsonSchema)]
+pub struct StoredCalibration {
+    /// RFC 3339, UTC, to the second.
+    pub created_utc: String,
+    /// Sentence that says what was seen, how often, and in what time.
+    pub sentence: String,
+    /// SHA-256 digest of the labels, which was told before the first pair.
+    pub seal: String,
 }
 
 /// The profile whose figures count.

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use results::{Arrivals, Cell, Git, Host, NotRun, Pinning, Setup, TurnPlan, Workload};
 
 use crate::{
+    commands::calibrate,
     plan::{
         cells::{Cells, Selection},
         cpus::CpuList,
@@ -212,6 +213,7 @@ fn setup(
         warmup_s: spec.warmup_s,
         max_warmup_s: warm_up::of_subject(spec.max_warmup_s, subject, spec.remote.is_some()),
         turns: spec.turns.filter(|_| workloads.iter().any(|workload| subject.takes_turns(workload))),
+        calibration: None,
         retries_max: if spec.is_quick { QUICK_RETRIES } else { RETRIES },
         retry_budget_s: spec.is_quick.then_some(subject.quick_retry_budget_s()),
         not_run: Vec::new(),
@@ -227,6 +229,9 @@ fn setup(
         host: host.clone(),
         quotes: own.preset_part.and_then(presets::quotes),
     };
+    if setup.turns.is_some() {
+        setup.calibration = calibrate::stored(&workspace::results(), host, &setup.profile);
+    }
     setup.not_run = not_run(&setup, subject, &selection.unavailable);
     setup
 }
@@ -332,7 +337,7 @@ pub(crate) fn git() -> Git {
 
 pub(crate) fn default_directory(setup: &Setup) -> PathBuf {
     let stamp: String = setup.created_utc.chars().filter(|character| !matches!(character, '-' | ':')).collect();
-    workspace::root().join("bench-results").join(format!("{stamp}-{}", setup.git.sha))
+    workspace::results().join(format!("{stamp}-{}", setup.git.sha))
 }
 
 fn seed_from_time() -> u64 {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use results::{Cell, Setup, Workload, ranks::interval_name};
 
-use super::section::Section;
+use super::{header::calibration, section::Section};
 use crate::{
     format::{count, elapsed, short},
     matrix_view::MatrixView,
@@ -44,6 +44,7 @@ fn conditions(view: &MatrixView<'_>) -> Markup {
     html! {
         dl {
             @for (term, facts) in facts(view) { dt { (term) } dd { (facts) } }
+            @if let Some(known) = &setup.calibration { dt { "calibration" } dd { (calibration(known)) } }
             @for note in &setup.notes { dt { "note" } dd { (note) } }
         }
         "\n"

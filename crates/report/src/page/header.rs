@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use results::{Outcome, Role, Setup, warnings::brief};
+use results::{Outcome, Role, Setup, StoredCalibration, warnings::brief};
 
 use super::{environment::kernel, first_picture};
 use crate::{claims, format::count, markup::joined, matrix_view::MatrixView};
@@ -63,12 +63,24 @@ pub(super) fn trust(views: &[MatrixView<'_>], has_conditions: bool) -> Markup {
                 details {
                     summary { (head) }
                     p.host { (host_line(views)) }
+                    @for sentence in calibrations(views) { p.host { (sentence) } }
                     ul.warn { @for (words, places) in &warnings { li { (warning(words, places)) } "\n" } }
                 }
             }
         }
         "\n"
     }
+}
+
+/// Describes what the machine's calibration saw; the same for all matrices of a run.
+fn calibrations(views: &[MatrixView<'_>]) -> BTreeSet<String> {
+    let known = views.iter().filter_map(|view| view.summary.setup.calibration.as_ref());
+    known.map(calibration).collect()
+}
+
+/// `On this machine, in 10 minutes …`, with what it was sealed by.
+pub(super) fn calibration(StoredCalibration { created_utc, sentence, seal }: &StoredCalibration) -> String {
+    format!("{sentence} Calibrated {created_utc}, before the run; the labels had been sealed by sha256 {seal}.")
 }
 
 fn warning(words: &str, places: &[String]) -> Markup {

@@ -18,6 +18,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use report::roc;
+use results::{Host, StoredCalibration};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::keeper::{KeepArgs, keep};
@@ -51,6 +52,9 @@ pub(crate) const RESOLUTION: f64 = 0.01;
 /// The same of the 99th percentile, which a busy machine moves more.
 const P99_RESOLUTION: f64 = 0.1;
 const CONNECTIONS: &str = "64";
+/// Beginning of the name of a calibration's directory, and its file.
+const PREFIX: &str = "calibration-";
+const FILE: &str = "calibration.json";
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct CalibrateArgs {
@@ -200,6 +204,29 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
     Ok(if interrupts.are_pending() { interrupted() } else { ExitCode::SUCCESS })
 }
 
+/// Returns the newest calibration of this machine below `results`, with what the profile builds.
+pub(crate) fn stored(results: &Path, host: &Host, profile: &str) -> Option<StoredCalibration> {
+    let read = |entry: fs::DirEntry| {
+        let is_one = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        // One that is broken, or of another version, says nothing.
+        is_one.then(|| serde_json::from_slice(&fs::read(entry.path().join(FILE)).ok()?).ok())?
+    };
+    let found = fs::read_dir(results).ok()?.flatten().filter_map(read);
+    let own = found.filter(|it: &Calibration| is_same(&it.about.host, host) && it.about.profile == profile);
+    let newest = own.max_by(|one, other| one.about.created_utc.cmp(&other.about.created_utc))?;
+    let verdict::About { created_utc, seal, .. } = newest.about;
+    Some(StoredCalibration { created_utc, sentence: newest.sentence, seal })
+}
+
+/// True for one machine with one kernel, set up in one way.
+fn is_same(one: &Host, other: &Host) -> bool {
+    let facts = |host: &Host| {
+        let Host { kernel, cpu_model, cores, governor, smt, virtual_machine, .. } = host.clone();
+        (kernel, cpu_model, cores, governor, smt, virtual_machine)
+    };
+    facts(one) == facts(other)
+}
+
 fn interrupted() -> ExitCode {
     ExitCode::from(crate::run::session::EXIT_INTERRUPTED)
 }
@@ -207,7 +234,7 @@ fn interrupted() -> ExitCode {
 /// Makes the directory; one that holds a calibration is refused.
 fn directory(args: &CalibrateArgs) -> Result<PathBuf> {
     let stamp: String = workspace::now_utc().chars().filter(|it| !matches!(it, '-' | ':')).collect();
-    let default = || workspace::root().join("bench-results").join(format!("calibration-{stamp}"));
+    let default = || workspace::results().join(format!("{PREFIX}{stamp}"));
     let directory = args.out.clone().unwrap_or_else(default);
     if directory.join("judgements.jsonl").exists() {
         return Err(usage(format!("{}: holds a calibration already", directory.display())));
@@ -230,7 +257,7 @@ fn append(file: &mut File, line: &impl Serialize) -> Result<()> {
 }
 
 fn publish(directory: &Path, calibration: &Calibration) -> Result<()> {
-    write(&directory.join("calibration.json"), &serde_json::to_string_pretty(calibration)?)?;
+    write(&directory.join(FILE), &serde_json::to_string_pretty(calibration)?)?;
     let text = calibration.text();
     write(&directory.join("calibration.md"), &text)?;
     write(&directory.join("roc.svg"), &roc(&calibration.roc_title(), &calibration.curves()))?;
@@ -372,6 +399,29 @@ mod tests {
         assert_eq!((judged.decision, judged.after_s, judged.after_rounds), (Decision::More, 5.0, 6));
         let open = Figure::new(0.01).judged(7.0);
         assert_eq!((open.decision, open.after_s, open.known), (Decision::Undecided, 7.0, None));
+    }
+
+    #[test]
+    fn the_newest_calibration_of_the_same_machine_is_found() {
+        let results = tempfile::tempdir().unwrap();
+        let host = Host { cores: 2, kernel: "Linux 6.1".to_owned(), ..Host::default() };
+        let found = |host: &Host, profile| stored(results.path(), host, profile).map(|it| it.created_utc);
+        assert_eq!(found(&host, "release"), None);
+        for (name, host, created_utc) in [
+            ("calibration-1", host.clone(), "2026-01-01T00:00:00Z"),
+            ("calibration-2", host.clone(), "2026-03-01T00:00:00Z"),
+            ("calibration-3", Host { cores: 4, ..host.clone() }, "2026-04-01T00:00:00Z"),
+            ("other-4", host.clone(), "2026-05-01T00:00:00Z"),
+        ] {
+            fs::create_dir(results.path().join(name)).unwrap();
+            let about = verdict::About { created_utc: created_utc.to_owned(), host, ..verdict::samples::about() };
+            let text = serde_json::to_string(&Calibration::new(about, &[], &[])).unwrap();
+            fs::write(results.path().join(name).join(FILE), text).unwrap();
+        }
+        fs::create_dir(results.path().join("calibration-5")).unwrap();
+        assert_eq!(found(&host, "release").as_deref(), Some("2026-03-01T00:00:00Z"));
+        assert_eq!(found(&host, "dev"), None);
+        assert_eq!(found(&Host { kernel: "Linux 6.2".to_owned(), ..host }, "release"), None);
     }
 
     #[test]

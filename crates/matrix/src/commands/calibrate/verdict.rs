@@ -296,21 +296,10 @@ fn sentence(rows: &[Row], alarms: &[Alarms], budget_s: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod samples {
     use super::*;
-    use crate::judge::paired::Known;
 
-    fn judged(decision: Decision, after_s: f64, centre: f64) -> Judged {
-        Judged { decision, after_s, after_rounds: 6, known: Some(Known { centre, half_width: 0.004 }) }
-    }
-
-    fn judgement(trial: u32, cpu: Judged, score: f64) -> Judgement {
-        let p99 = judged(Decision::Alike, 10.0, 0.0);
-        let scores = vec![score, score * 1.1];
-        Judgement { trial, rounds: 6, seconds: 20.0, cpu, p99, scores, pairs_kept: 180, pairs_rejected: 0 }
-    }
-
-    fn about() -> About {
+    pub(in super::super) fn about() -> About {
         About {
             created_utc: "2026-01-01T00:00:00Z".to_owned(),
             host: Host::default(),
@@ -321,6 +310,22 @@ mod tests {
             budget_s: 60.0,
             connections: "64".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{samples::about, *};
+    use crate::judge::paired::Known;
+
+    fn judged(decision: Decision, after_s: f64, centre: f64) -> Judged {
+        Judged { decision, after_s, after_rounds: 6, known: Some(Known { centre, half_width: 0.004 }) }
+    }
+
+    fn judgement(trial: u32, cpu: Judged, score: f64) -> Judgement {
+        let p99 = judged(Decision::Alike, 10.0, 0.0);
+        let scores = vec![score, score * 1.1];
+        Judgement { trial, rounds: 6, seconds: 20.0, cpu, p99, scores, pairs_kept: 180, pairs_rejected: 0 }
     }
 
     /// Effects of 1 % in both directions, one of them missed, another seen the wrong way round, and three equal pairs.

@@ -1,10 +1,10 @@
 //! Laws of the first screen: one claim with its number, one picture, how far to trust it, and what is not claimed.
 
-use results::{Outcome, Remote, Role, Summary, Workload};
+use results::{Outcome, Remote, Role, StoredCalibration, Summary, Workload};
 
 use super::{
     super::{header, overview},
-    Flag, FlagCount, all_text, by_id, figures_mut, has_class, page, parse, render,
+    Flag, FlagCount, Node, all_text, by_id, figures_mut, has_class, page, parse, render,
 };
 use crate::{matrix_view::MatrixView, sample};
 
@@ -111,6 +111,28 @@ fn the_line_of_the_host_has_every_condition_once() {
         "2 cores, Linux 6.18.0, loopback or 2 cores, Linux 6.18.0, server at 10.0.0.1 · server on CPU 2-3, generator on CPU 1 · \
          770 visits in 7 randomised blocks"
     );
+}
+
+#[test]
+fn a_calibration_of_the_machine_is_told_once_for_a_run() {
+    let said = |all: &[Summary]| {
+        let html = page(all.to_vec());
+        let document = parse(&html);
+        let main = document.descendants().find(|node| node.has_tag_name("main")).map(all_text).unwrap();
+        ["p", "dd"].map(|name| {
+            let is_it = |node: &Node<'_, '_>| node.has_tag_name(name) && all_text(*node).starts_with("1 % is seen.");
+            (document.descendants().filter(is_it).count(), main.contains("sealed by sha256 ab."))
+        })
+    };
+    let mut summary = sample::summary();
+    assert_eq!(said(&[summary.clone()]), [(0, false); 2]);
+    summary.setup.calibration = Some(StoredCalibration {
+        created_utc: "2026-01-01T00:00:00Z".to_owned(),
+        sentence: "1 % is seen.".to_owned(),
+        seal: "ab".to_owned(),
+    });
+    assert_eq!(said(&[summary.clone()]), [(1, true); 2]);
+    assert_eq!(said(&[summary.clone(), summary]), [(1, true), (2, true)]);
 }
 
 #[test]
