@@ -30,7 +30,7 @@ use super::{
 };
 
 /// As many as a server can allow that keeps them in 16 bits.
-const STREAMS_MAX: usize = 65_535;
+pub(super) const STREAMS_MAX: usize = 65_535;
 /// Length of the body with which the null server of a self-check answers.
 pub(super) const SELF_CHECK_BODY_BYTES: usize = 128;
 

@@ -7,7 +7,9 @@ use clap::Args;
 use loadgen::{
     clock::Nanos,
     engine::{Arrivals, Limit, Load, Pacing, Timetable},
-    http::{Expectation, HttpClient, HttpVerify, RequestParts, RequestSpec, Target, TargetError},
+    http::{
+        Expectation, Http2Client, Http2Spec, HttpClient, HttpVerify, RequestParts, RequestSpec, Target, TargetError,
+    },
     null::{HttpReply, HttpResponder},
     recording::{self, RecordedRequest, Recording},
     result::ProtocolKind,
@@ -19,11 +21,11 @@ use serde_json::json;
 
 use super::{
     ExitOutcome, Failure, eprint_line,
-    http::{SELF_CHECK_BODY_BYTES, compare_bodies, self_check_client},
+    http::{SELF_CHECK_BODY_BYTES, STREAMS_MAX, compare_bodies, self_check_client},
     socket_load::SocketLoadArgs,
     socket_run::{SocketRun, interrupt_flag},
     tls::TlsArgs,
-    values::{positive_duration, settings},
+    values::{count, positive_duration, settings},
     verify::{VerifyArg, verify_parser},
 };
 
@@ -37,7 +39,7 @@ const EXAMPLES: &str = "Examples:
   loadgen replay access.log http://127.0.0.1:8080                        at the times of the log
   loadgen replay --speed 10 --pause-max 1s access.json http://127.0.0.1:8080
   loadgen replay --speed max -c 16 access.log http://127.0.0.1:8080      as fast as the server answers
-  loadgen replay --fail-if 'p99>50ms' session.har https://localhost:8443 --tls-ca ca.pem
+  loadgen replay --fail-if 'p99>50ms' --http2 --streams 8 session.har https://localhost:8443 --tls-ca ca.pem
   loadgen replay -n 10000 -H 'Authorization: Basic dTpw' access.log http://127.0.0.1:8080
 
 A recording is an access log in the common or combined format, one with a JSON object on each line (by this workspace's servers,
@@ -72,6 +74,12 @@ pub(super) struct ReplayArgs {
     pause_max: Option<Duration>,
     #[command(flatten)]
     pub(super) load: SocketLoadArgs,
+    /// Use HTTP/2: chosen by ALPN for https://, known beforehand for http://
+    #[arg(long)]
+    http2: bool,
+    /// Requests in flight on each connection, with --http2 [default: 1]
+    #[arg(long, value_name = "N", requires = "http2", value_parser = count::<STREAMS_MAX>)]
+    streams: Option<usize>,
     #[command(flatten)]
     tls: TlsArgs,
     /// How much of each reply is checked, besides its status
@@ -107,22 +115,36 @@ pub(super) fn run(args: &ReplayArgs) -> Result<ExitOutcome, Failure> {
         if matches!(error, TargetError::Unresolved(_)) { Failure::from(error) } else { Failure::usage(error) }
     })?;
     let recording = read(args)?;
-    let script = Script::new(&recording.requests, &server, &args.headers)?;
-    let times = match args.speed {
-        Speed::Times(factor) => Some(recording.times(factor, args.pause_max)),
-        Speed::Max => None,
-    };
-    let tls = args.tls.for_targets(std::slice::from_ref(&server), false)?;
-    let load = Load { tls, ..load(args, script.order.len(), times) };
+    let tls = args.tls.for_targets(std::slice::from_ref(&server), args.http2)?;
+    let load = Load { tls, ..load(args, &recording) };
     let interrupt = interrupt_flag()?;
     let describe = |load: &Load| description(args, &recording, load);
     let run = SocketRun::prepare(&args.load, endpoint, load, describe)?;
     let verify = args.verify.level(HttpVerify::Content);
     let sampler = |thread| Sampler::new(args.verify.sample, args.load.common.seed, thread);
     let threads = run.load.threads;
+    if args.http2 {
+        let Script { specs, order } = Script::new(&recording.requests, |recorded| {
+            let (target, expectation) = (server.with_path(&recorded.target)?, expectation(recorded));
+            let message = target.http2_message(&parts(recorded, &headers(args, recorded)))?;
+            Ok(Http2Spec { message, expectation })
+        })?;
+        let streams = run.load.pipeline;
+        let make_client = |thread| {
+            let client = Http2Client::new(&specs, verify, 0, streams).with_sampler(sampler(thread));
+            client.with_order(Arc::clone(&order), thread, threads)
+        };
+        let ceiling = run.unknown_ceiling("no null server speaks HTTP/2");
+        return run.carry_out(make_client, compare_bodies, describe, ceiling, &interrupt);
+    }
+    let Script { specs, order } = Script::new(&recording.requests, |recorded| {
+        let (target, expectation) = (server.with_path(&recorded.target)?, expectation(recorded));
+        let request = target.request(&parts(recorded, &headers(args, recorded)))?;
+        Ok(RequestSpec { request, expectation })
+    })?;
     let make_client = |thread| {
-        let client = HttpClient::new(&script.specs, verify, 0).with_sampler(sampler(thread));
-        client.with_order(Arc::clone(&script.order), thread, threads)
+        let client = HttpClient::new(&specs, verify, 0).with_sampler(sampler(thread));
+        client.with_order(Arc::clone(&order), thread, threads)
     };
     let reply = HttpReply::new(SELF_CHECK_BODY_BYTES);
     let ceiling = run.ceiling::<_, HttpResponder>(reply, self_check_client, &interrupt)?;
@@ -136,6 +158,9 @@ fn check_usage(args: &ReplayArgs) -> Result<(), Failure> {
         return Err(Failure::usage(
             "the recording sets the pace, from its first request on: neither --rate, --duration, --warmup nor --ramp",
         ));
+    }
+    if args.http2 && args.load.to_load().pipeline != 1 {
+        return Err(Failure::usage("--pipeline is for HTTP/1.1: with --http2, requests in flight are --streams N"));
     }
     if args.pause_max.is_some() && args.speed == Speed::Max {
         return Err(Failure::usage("--speed max does not look at the times: --pause-max does not go with it"));
@@ -157,16 +182,19 @@ fn read(args: &ReplayArgs) -> Result<Recording, Failure> {
     Ok(recording)
 }
 
-fn load(args: &ReplayArgs, count: usize, times: Option<Vec<Nanos>>) -> Load {
+fn load(args: &ReplayArgs, recording: &Recording) -> Load {
     let load = args.load.to_load();
+    let count = recording.requests.len();
     let limit = Limit::Requests(count as u64);
     // More threads than requests would have nothing to do.
     let threads = load.threads.min(count);
+    let pipeline = args.streams.unwrap_or(load.pipeline);
     // A warm-up would use up the first requests.
-    let load = Load { warmup: Duration::ZERO, ..load };
-    let Some(times) = times else { return Load { limit, threads, ..load } };
+    let load = Load { warmup: Duration::ZERO, limit, threads, pipeline, ..load };
+    let Speed::Times(factor) = args.speed else { return load };
+    let times = recording.times(factor, args.pause_max);
     let pacing = Pacing::Open { rate: mean_rate(&times), arrivals: Arrivals::Constant };
-    Load { limit, threads, pacing, timetable: Some(Arc::new(Timetable::Recorded(times))), ..load }
+    Load { pacing, timetable: Some(Arc::new(Timetable::Recorded(times))), ..load }
 }
 
 /// Returns the mean rate of a recording: all requests but the first in the time from the first.
@@ -182,6 +210,7 @@ fn description(args: &ReplayArgs, recording: &Recording, load: &Load) -> RunDesc
     config.extend(settings([
         ("arrivals", json!(is_open.then_some("recorded"))),
         ("headers", json!(args.headers)),
+        ("http2", json!(args.http2.then_some(true))),
         ("keep_alive", json!(true)),
         ("mode", json!(if is_open { "open" } else { "closed" })),
         ("pause_max_s", json!(args.pause_max.map(|most| most.as_secs_f64()))),
@@ -194,6 +223,7 @@ fn description(args: &ReplayArgs, recording: &Recording, load: &Load) -> RunDesc
                 Speed::Max => json!(MAX),
             },
         ),
+        ("streams", json!(args.http2.then_some(load.pipeline))),
         ("verify", json!(args.verify.name(HttpVerify::Content))),
     ]));
     RunDescription {
@@ -206,13 +236,17 @@ fn description(args: &ReplayArgs, recording: &Recording, load: &Load) -> RunDesc
 }
 
 /// Different requests, and the order in which they are sent.
-struct Script {
-    specs: Vec<RequestSpec>,
+struct Script<S> {
+    specs: Vec<S>,
     order: Arc<[u32]>,
 }
 
-impl Script {
-    fn new(requests: &[RecordedRequest], server: &Target, headers: &[String]) -> Result<Self, Failure> {
+impl<S> Script<S> {
+    /// Makes a script of requests, each of which `spec` makes what is sent.
+    fn new(
+        requests: &[RecordedRequest],
+        spec: impl Fn(&RecordedRequest) -> Result<S, TargetError>,
+    ) -> Result<Self, Failure> {
         let mut known: HashMap<RecordedRequest, u32> = HashMap::new();
         let (mut specs, mut order) = (Vec::new(), Vec::with_capacity(requests.len()));
         for request in requests {
@@ -222,7 +256,7 @@ impl Script {
                 continue;
             }
             let index = u32::try_from(specs.len()).map_err(|_| Failure::usage("the recording is too long"))?;
-            specs.push(spec(request, server, headers).map_err(Failure::usage)?);
+            specs.push(spec(request).map_err(Failure::usage)?);
             known.insert(key, index);
             order.push(index);
         }
@@ -230,10 +264,14 @@ impl Script {
     }
 }
 
-fn spec(recorded: &RecordedRequest, server: &Target, headers: &[String]) -> Result<RequestSpec, TargetError> {
-    let headers: Vec<_> = recorded.headers.iter().chain(headers).cloned().collect();
-    let parts = RequestParts { method: &recorded.method, headers: &headers, body: recorded.body.as_deref() };
-    let request = server.with_path(&recorded.target)?.request(&parts)?;
-    let expectation = recorded.status.map_or(Expectation::Nothing, Expectation::Status);
-    Ok(RequestSpec { request, expectation })
+fn headers(args: &ReplayArgs, recorded: &RecordedRequest) -> Vec<String> {
+    recorded.headers.iter().chain(&args.headers).cloned().collect()
+}
+
+fn parts<'a>(recorded: &'a RecordedRequest, headers: &'a [String]) -> RequestParts<'a> {
+    RequestParts { method: &recorded.method, headers, body: recorded.body.as_deref() }
+}
+
+fn expectation(recorded: &RecordedRequest) -> Expectation {
+    recorded.status.map_or(Expectation::Nothing, Expectation::Status)
 }

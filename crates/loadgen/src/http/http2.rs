@@ -4,7 +4,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use wire::{
     hpack::{Decoder, push_size_update},
@@ -16,7 +16,7 @@ use wire::{
 
 use self::streams::{BlockTemplates, Stream, Streams};
 use super::{
-    Expectation, Http2Message, HttpVerify, REFERENCE_BYTES_MAX, SeesBodies,
+    Expectation, Http2Message, HttpVerify, Order, REFERENCE_BYTES_MAX, SeesBodies,
     check::{KnownReply, status_text},
 };
 use crate::{
@@ -41,6 +41,7 @@ pub struct Http2Spec {
 pub struct Http2Client {
     checks: Checks,
     next: usize,
+    order: Option<Order>,
     /// Most requests in flight on a connection.
     streams: usize,
 }
@@ -126,7 +127,7 @@ impl Http2Client {
             malformed: FailureTexts::default(),
             ends: FailureTexts::default(),
         };
-        Self { checks, next: first % specs.len(), streams }
+        Self { checks, next: first % specs.len(), order: None, streams }
     }
 
     /// Checks only the replies that `sampler` chooses in full, as the client of HTTP/1.1 does.
@@ -134,6 +135,12 @@ impl Http2Client {
     pub fn with_sampler(mut self, sampler: Sampler) -> Self {
         self.checks.sampler = sampler;
         self
+    }
+
+    /// Sends the requests once, in this order. Each thread has the places of the order that are its own.
+    #[must_use]
+    pub fn with_order(self, order: Arc<[u32]>, thread: usize, threads: usize) -> Self {
+        Self { order: Some(Order::new(order, thread, threads)), ..self }
     }
 
     /// Opens a stream for a request.
@@ -180,9 +187,18 @@ impl ClientProtocol for Http2Client {
 
     #[inline]
     fn next(&mut self, conn: &mut Http2Conn, _most: u64) -> Http2Request {
+        if let Some(chosen) = self.order.as_mut().and_then(Order::next) {
+            return self.begin(conn, chosen as u32, 0);
+        }
         let chosen = self.next;
         self.next = if chosen + 1 == self.checks.requests.len() { 0 } else { chosen + 1 };
         self.begin(conn, chosen as u32, 0)
+    }
+
+    fn skip(&mut self) {
+        if let Some(order) = &mut self.order {
+            order.next();
+        }
     }
 
     #[inline]

@@ -108,7 +108,7 @@ impl HttpClient {
     /// Sends the requests once, in this order. Each thread has the places of the order that are its own.
     #[must_use]
     pub fn with_order(self, order: Arc<[u32]>, thread: usize, threads: usize) -> Self {
-        Self { order: Some(Order { requests: order, place: thread, step: threads }), ..self }
+        Self { order: Some(Order::new(order, thread, threads)), ..self }
     }
 }
 
@@ -122,6 +122,11 @@ struct Order {
 }
 
 impl Order {
+    /// Makes the places of one thread.
+    fn new(requests: Arc<[u32]>, thread: usize, threads: usize) -> Self {
+        Self { requests, place: thread, step: threads }
+    }
+
     fn next(&mut self) -> Option<usize> {
         let next = self.requests.get(self.place).map(|request| *request as usize);
         self.place += self.step;

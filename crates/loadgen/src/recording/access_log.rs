@@ -7,6 +7,8 @@ use super::{BODILESS, NOT_ANSWERED, Read, Record, RecordingError, is_bodiless, t
 const TIMES: &[&str] = &["time", "ts", "timestamp", "@timestamp", "time_iso8601", "msec", "StartUTC"];
 const METHODS: &[&str] = &["method", "request_method", "RequestMethod"];
 const TARGETS: &[&str] = &["target", "uri", "request_uri", "url", "path", "RequestPath"];
+const BODIES: &[&str] = &["request_body", "body"];
+const TYPES: &[&str] = &["content_type", "http_content_type"];
 const STATUSES: &[&str] = &["status", "DownstreamStatus"];
 
 /// Reads lines of the common or combined format. A line that has not is an error if it is the first.
@@ -29,7 +31,7 @@ fn parse_line(line: &str) -> Option<Read> {
     let seconds = time::parse_common(time)?;
     let (request, rest) = split_quoted(rest)?;
     let status = rest.split_whitespace().next()?.parse().ok();
-    Some(from_request_line(&request, seconds, status))
+    Some(from_request_line(&request, seconds, status).and_then(complete))
 }
 
 /// Splits at the end of a quoted text, in which a backslash stands before quotes and itself.
@@ -51,18 +53,17 @@ fn split_quoted(text: &str) -> Option<(String, &str)> {
 fn from_request_line(line: &str, seconds: f64, status: Option<u16>) -> Read {
     let mut words = line.split(' ');
     match (words.next(), words.next()) {
-        (Some(method), Some(target)) if !method.is_empty() => plain(seconds, method, target, status),
+        (Some(method), Some(target)) if !method.is_empty() => {
+            let (method, target) = (method.to_owned(), target.to_owned());
+            Ok(Record { seconds, method, target, headers: Vec::new(), body: None, status })
+        }
         _ => Err(NOT_ANSWERED),
     }
 }
 
-/// Makes the record of a request of which there is nothing but the line.
-fn plain(seconds: f64, method: &str, target: &str, status: Option<u16>) -> Read {
-    if !is_bodiless(method) {
-        return Err(BODILESS);
-    }
-    let (method, target) = (method.to_owned(), target.to_owned());
-    Ok(Record { seconds, method, target, headers: Vec::new(), body: None, status })
+/// Returns the record of a request of which nothing is missing: a body, if its method has one.
+fn complete(record: Record) -> Read {
+    if record.body.is_none() && !is_bodiless(&record.method) { Err(BODILESS) } else { Ok(record) }
 }
 
 /// Reads an object on each line.
@@ -77,11 +78,19 @@ pub(super) fn read_json_lines(text: &str) -> Result<Vec<Read>, RecordingError> {
         let status = field(&object, STATUSES).and_then(status);
         let line = object.get("request").and_then(Value::as_str);
         let text = |names| field(request, names).and_then(Value::as_str);
-        records.push(match (text(METHODS), text(TARGETS), line) {
-            (Some(method), Some(target), _) => plain(seconds, method, target, status),
+        let record = match (text(METHODS), text(TARGETS), line) {
+            (Some(method), Some(target), _) => from_request_line(&format!("{method} {target}"), seconds, status),
             (_, _, Some(line)) => from_request_line(line, seconds, status),
             _ => Err(NOT_ANSWERED),
-        });
+        };
+        let kind = text(TYPES).filter(|kind| !kind.is_empty()).map(|kind| format!("Content-Type: {kind}"));
+        let body = text(BODIES).map(|body| body.as_bytes().to_vec());
+        let with_body = |record: Record| match is_bodiless(&record.method) {
+            // Servers log an empty body and type where there was none.
+            true => record,
+            false => Record { body, headers: kind.into_iter().collect(), ..record },
+        };
+        records.push(record.map(with_body).and_then(complete));
     }
     Ok(records)
 }

@@ -65,6 +65,43 @@ struct Header {
 #[derive(Deserialize)]
 struct PostData {
     text: Option<String>,
+    /// Fields of a form, instead of the text.
+    #[serde(default)]
+    params: Vec<Param>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Param {
+    name: String,
+    #[serde(default)]
+    value: String,
+    file_name: Option<String>,
+}
+
+impl PostData {
+    /// Returns the body; `None` if the archive does not have it.
+    fn body(self) -> Option<String> {
+        // A form with files has a boundary between its parts that is not recorded.
+        let is_form = !self.params.is_empty() && self.params.iter().all(|param| param.file_name.is_none());
+        let fields = || self.params.iter().map(|it| format!("{}={}", form_encoded(&it.name), form_encoded(&it.value)));
+        self.text
+            .filter(|text| !text.is_empty() || !is_form)
+            .or_else(|| is_form.then(|| fields().collect::<Vec<_>>().join("&")))
+    }
+}
+
+/// Encodes a text as `application/x-www-form-urlencoded`.
+fn form_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' ' => out.push('+'),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'*' | b'-' | b'.' | b'_' => out.push(byte.into()),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
 }
 
 #[derive(Deserialize)]
@@ -98,7 +135,7 @@ fn record(entry: Entry, host: &str) -> Read {
     };
     let headers = request.headers.iter().filter(|header| is_sent(header));
     let headers = headers.map(|header| format!("{}: {}", header.name, header.value)).collect();
-    let body = request.post_data.and_then(|data| data.text);
+    let body = request.post_data.and_then(PostData::body);
     if body.is_none() && request.body_size > 0 {
         return Err(NOT_TEXT);
     }

@@ -65,7 +65,7 @@ struct Record {
 /// Outcome of reading one record: it, or the reason why it cannot be repeated.
 type Read = Result<Record, &'static str>;
 
-const BODILESS: &str = "with a method whose body a log does not have";
+const BODILESS: &str = "with a method whose body the recording does not have";
 const NOT_ANSWERED: &str = "that were not answered or made no sense";
 const NO_TARGET: &str = "without a path";
 

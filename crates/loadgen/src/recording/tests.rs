@@ -49,6 +49,37 @@ fn lines_of_json_are_read_by_the_names_of_several_servers() {
 }
 
 #[test]
+fn a_line_of_json_may_have_the_body_of_its_request() {
+    let text = r#"{"time":"2026-01-01T00:00:00Z","request_method":"POST","request_uri":"/a","request_body":"x=1","content_type":"text/plain"}
+{"time":"2026-01-01T00:00:00.1Z","request":"PUT /b HTTP/1.1","request_body":"","content_type":""}
+{"time":"2026-01-01T00:00:00.2Z","request":"GET /c HTTP/1.1","request_body":"","content_type":"text/plain"}
+{"time":"2026-01-01T00:00:00.3Z","request":"POST /d HTTP/1.1"}"#;
+    let recording = parsed(text);
+    assert_eq!(lines(&recording), ["0 POST /a", "100 PUT /b", "200 GET /c"]);
+    let bodies: Vec<_> = recording.requests.iter().map(|it| it.body.as_deref()).collect();
+    assert_eq!(bodies, [Some(&b"x=1"[..]), Some(b""), None]);
+    let headers: Vec<_> = recording.requests.iter().map(|it| it.headers.join("; ")).collect();
+    assert_eq!(headers, ["Content-Type: text/plain", "", ""]);
+    assert_eq!(recording.skipped.into_iter().collect::<Vec<_>>(), [(BODILESS, 1)]);
+}
+
+#[test]
+fn fields_of_an_archives_form_are_its_body() {
+    let with = |data: &str| {
+        let entry = format!(
+            r#"{{"startedDateTime":"2026-01-01T00:00:00Z","request":{{"method":"POST","url":"http://h/f","postData":{data},"bodySize":9}}}}"#
+        );
+        let recording = Recording::parse(&format!(r#"{{"log":{{"entries":[{entry}]}}}}"#)).ok()?;
+        recording.requests[0].body.clone().map(|body| String::from_utf8(body).expect("UTF-8"))
+    };
+    let form = r#"[{"name":"a b","value":"1&2"},{"name":"ü","value":""}]"#;
+    assert_eq!(with(&format!(r#"{{"params":{form}}}"#)).as_deref(), Some("a+b=1%262&%C3%BC="));
+    assert_eq!(with(&format!(r#"{{"text":"","params":{form}}}"#)).as_deref(), Some("a+b=1%262&%C3%BC="));
+    assert_eq!(with(&format!(r#"{{"text":"as sent","params":{form}}}"#)).as_deref(), Some("as sent"));
+    assert_eq!(with(r#"{"params":[{"name":"file","fileName":"x.png"}]}"#), None);
+}
+
+#[test]
 fn an_archive_has_headers_and_bodies() {
     let text = r#"{"log": {"version": "1.2", "entries": [
         {"startedDateTime": "2026-01-01T00:00:00.000Z", "request": {"method": "GET", "url": "https://example.org/a?b=c",

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use super::support::{
-    Run, loadgen, private_directory,
+    Run,
+    http2_server::serve,
+    loadgen, private_directory,
     socket_server::{Act, Server, http_request, ok, reply},
 };
 
@@ -64,7 +66,7 @@ fn requests_are_sent_at_their_times_and_verified() {
     assert_eq!((result.requests, &result.config["mode"]), (4, &serde_json::json!("open")));
     assert_eq!(result.config["skipped_requests"], 1);
     assert!(
-        run.stderr.contains("1 request with a method whose body a log does not have: not replayed"),
+        run.stderr.contains("1 request with a method whose body the recording does not have: not replayed"),
         "{}",
         run.stderr
     );
@@ -91,6 +93,69 @@ fn threads_share_a_recording_in_its_order() {
         (replayed.targets(), &run.result.config["mode"]),
         (vec!["/a".to_owned(), "/missing".to_owned(), "/b?c=d".to_owned()], &serde_json::json!("closed"))
     );
+}
+
+/// A log with bodies, of which one is there twice.
+const FORMS: &str = r#"{"time":"2026-01-01T00:00:00.000Z","method":"POST","target":"/form","body":"one","content_type":"text/plain","status":200}
+{"time":"2026-01-01T00:00:00.050Z","method":"GET","target":"/missing","status":404}
+{"time":"2026-01-01T00:00:00.100Z","method":"PUT","target":"/form","body":"three","status":200}
+{"time":"2026-01-01T00:00:00.150Z","method":"POST","target":"/form","body":"one","content_type":"text/plain","status":200}
+"#;
+
+/// Frames requests that have as much of a body as their heads say.
+fn request_and_body(input: &[u8]) -> Option<usize> {
+    let head = http_request(input)?;
+    let text = String::from_utf8_lossy(&input[..head]).to_ascii_lowercase();
+    let length = text.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+    Some(head + length.unwrap_or(0)).filter(|whole| input.len() >= *whole)
+}
+
+#[test]
+fn bodies_of_a_recording_are_sent() {
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&bodies);
+    let server = Server::answering(request_and_body, move |_, request| {
+        let text = String::from_utf8_lossy(request).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        let line = head.lines().next().unwrap_or_default().to_owned();
+        seen.lock().expect("not poisoned").push(format!("{} {body}", line.trim_end_matches(" HTTP/1.1")));
+        if line.contains("missing") { Act::Say(reply("404 Not Found", "", 4, "none")) } else { Act::Say(ok(body)) }
+    });
+    let replayed = Replayed { server, lines: Arc::default() };
+    let run = replayed.run(FORMS, &["-c", "1"]);
+    run.assert_errors(&[]);
+    assert_eq!(run.result.config["skipped_requests"], 0);
+    let sent = bodies.lock().expect("not poisoned").clone();
+    assert_eq!(sent, ["POST /form one", "GET /missing ", "PUT /form three", "POST /form one"]);
+}
+
+#[test]
+fn a_recording_is_replayed_over_http2_in_its_order() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let paths = Arc::clone(&seen);
+    let url = serve(&[], move |_, peer| {
+        while let Some((stream, path, body)) = peer.request_and_body() {
+            let status = if path.contains("missing") { "404" } else { "200" };
+            peer.reply_with(stream, status, &body);
+            let body = String::from_utf8_lossy(&body).into_owned();
+            paths.lock().expect("not poisoned").push(format!("{path} {body}"));
+        }
+    });
+    let directory = private_directory();
+    let file = directory.path().join("access.log");
+    std::fs::write(&file, FORMS).expect("written");
+    let file = file.to_str().expect("UTF-8");
+    let run = Run::new("replay", &url, &["--http2", "--streams", "4", "-c", "1", file]);
+    run.assert_errors(&[]);
+    let result = &run.result;
+    assert_eq!((result.requests, &result.config["http2"], &result.config["streams"]), (4, &true.into(), &4.into()));
+    // The last falls due after 150 ms.
+    assert!(result.duration_s >= 0.15 && result.lag_us.is_some(), "{}", result.duration_s);
+    assert_eq!(*seen.lock().expect("not poisoned"), ["/form one", "/missing ", "/form three", "/form one"]);
+    let bodies: Vec<_> = result.bodies.iter().map(|body| body.request.as_str()).collect();
+    assert_eq!(bodies, ["POST /form", "GET /missing", "PUT /form"]);
+    let refused = loadgen(&["replay", "--http2", "-P", "2", file, &url]);
+    assert_eq!(refused.status.code(), Some(2));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use wire::{
     http2::{FrameHeader, HEADER_LEN, PREFACE, Setting, push_data_header, push_headers, push_settings},
 };
 
+const DATA: u8 = 0x0;
 const HEADERS: u8 = 0x1;
 const END_STREAM: u8 = 0x1;
 
@@ -85,6 +86,22 @@ impl Peer {
         }
     }
 
+    /// Reads a request and its body, behind which no other stream may speak; `None` at the end.
+    pub(crate) fn request_and_body(&mut self) -> Option<(u32, String, Vec<u8>)> {
+        let (mut open, mut body) = (None, Vec::new());
+        loop {
+            let (header, payload) = self.frame()?;
+            match header.kind {
+                HEADERS => open = Some((header.stream, self.path(&payload))),
+                DATA => body.extend_from_slice(&payload),
+                _ => continue,
+            }
+            if header.flags & END_STREAM != 0 {
+                return open.map(|(stream, path)| (stream, path, body));
+            }
+        }
+    }
+
     /// Reads so many requests; fewer at the end.
     pub(crate) fn requests(&mut self, count: usize) -> Vec<(u32, String)> {
         (0..count).map_while(|_| self.request()).collect()
@@ -123,8 +140,12 @@ impl Peer {
 
     /// Replies with 200 and a body.
     pub(crate) fn reply(&mut self, stream: u32, body: &[u8]) {
+        self.reply_with(stream, "200", body);
+    }
+
+    pub(crate) fn reply_with(&mut self, stream: u32, status: &str, body: &[u8]) {
         self.say(|out| {
-            push_headers(stream, &head("200"), false, 1 << 14, out);
+            push_headers(stream, &head(status), false, 1 << 14, out);
             push_data_header(stream, body.len(), true, out);
             out.extend_from_slice(body);
         });
