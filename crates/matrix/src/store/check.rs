@@ -63,6 +63,8 @@ mod tests {
     };
     use crate::{judge::analysis, samples};
 
+    type Edit<'a> = &'a dyn Fn(&str) -> String;
+
     /// A run whose derived files are there.
     fn written(directory: &Path) -> (Manifest, Vec<Vec<Visit>>) {
         let manifest = manifest();
@@ -113,7 +115,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         written(directory.path());
         let first_line = |text: &str| text.split_inclusive('\n').next().unwrap().to_owned();
-        let edits: [(&str, &dyn Fn(&str) -> String); 7] = [
+        let edits: [(&str, Edit<'_>); 7] = [
             // A claim, turned round.
             (REPORT, &|text| text.replacen("cheaper", "costlier", 1)),
             (MARKDOWN, &|text| text.replacen("No difference", "A difference", 1)),
