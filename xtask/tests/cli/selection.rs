@@ -77,6 +77,11 @@ fn presets_select_what_they_say_and_can_be_limited_to_servers() {
         ("stores", &["kvcache", "fileserver"], "fileserver/epoll/sqlite"),
         ("strategies", &["zerocopy", "mq-server"], "zerocopy/epoll/vmsplice"),
         ("scaling", &["http-server", "kvcache", "fileserver", "zerocopy"], "kvcache/epoll"),
+        ("runtimes", &["http-server"], "http-server/glommio"),
+        ("unbalanced", &["http-server"], "http-server/tokio/threads=2"),
+        ("idle", &["http-server"], "http-server/smol"),
+        ("threads", &["http-server"], "http-server/monoio/threads=2"),
+        ("handshakes", &["http-server"], "http-server/compio"),
     ] {
         let lines = listed(&directory, &["--preset", preset, "--against", "none"]);
         let cells = cells(&lines);
