@@ -31,7 +31,6 @@ use self::{
     external::ExternalStrings,
     group::tag_of,
     memory::prefetch,
-    segment::Blocks as _,
     table::Table,
 };
 use crate::{Attributes, EntryView, Store, StoreOptions};
@@ -327,19 +326,7 @@ impl Store for PackedStore {
         if self.arena.has_free(class) && self.arena.release_reserve() {
             return true;
         }
-        let Some(page) = self.arena.vacate() else { return false };
-        let hashes: Vec<u64> = page.live.iter().map(|&from| self.entries().hash(from)).collect();
-        hashes.iter().for_each(|&hash| prefetch(self.table.home(hash)));
-        for (&from, &hash) in page.live.iter().zip(&hashes) {
-            let expires_at = Header::expiry(self.arena.block(from), self.expiry_base);
-            let to = self.arena.allocate(page.class, expires_at);
-            // The whole block: the access word goes along.
-            self.arena.copy_block(from, to, page.class);
-            self.table.moved(hash, from, to);
-            moved(to);
-        }
-        self.arena.finish_vacating(page);
-        true
+        self.vacate_page(moved)
     }
 }
 

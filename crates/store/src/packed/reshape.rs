@@ -1,6 +1,6 @@
-//! Entries that get a block of another shape, one or all.
+//! Entries that get another block: one, those of a page, or all.
 
-use super::{Location, PackedStore, arena::Arena, entry::Header};
+use super::{Location, PackedStore, arena::Arena, entry::Header, memory::prefetch, segment::Blocks as _};
 use crate::Attributes;
 
 impl PackedStore {
@@ -25,6 +25,23 @@ impl PackedStore {
         }
         arena.set_limited(self.arena.is_limited());
         self.arena = arena;
+    }
+
+    /// Moves the entries of a page to other pages, and tells their new handles. False: there is no page to be gained.
+    pub(super) fn vacate_page(&mut self, moved: &mut dyn FnMut(u32)) -> bool {
+        let Some(page) = self.arena.vacate() else { return false };
+        let hashes: Vec<u64> = page.live.iter().map(|&from| self.entries().hash(from)).collect();
+        hashes.iter().for_each(|&hash| prefetch(self.table.home(hash)));
+        for (&from, &hash) in page.live.iter().zip(&hashes) {
+            let expires_at = Header::expiry(self.arena.block(from), self.expiry_base);
+            let to = self.arena.allocate(page.class, expires_at);
+            // The whole block: the access word goes along.
+            self.arena.copy_block(from, to, page.class);
+            self.table.moved(hash, from, to);
+            moved(to);
+        }
+        self.arena.finish_vacating(page);
+        true
     }
 
     /// Replaces a value by one of another length, or with other attributes beside it.
