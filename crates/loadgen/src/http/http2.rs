@@ -1,5 +1,6 @@
 //! HTTP/2: requests on streams of their own, and replies in any order, checked as those of HTTP/1.1 are.
 
+mod bodies;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -16,8 +17,9 @@ use wire::{
 
 use self::streams::{BlockTemplates, Stream, Streams};
 use super::{
-    Expectation, Http2Message, HttpVerify, Order, REFERENCE_BYTES_MAX, SeesBodies,
+    Expectation, Http2Message, HttpVerify, REFERENCE_BYTES_MAX,
     check::{KnownReply, status_text},
+    choice::RequestChoice,
 };
 use crate::{
     clock::Nanos,
@@ -25,7 +27,6 @@ use crate::{
     failure_texts::FailureTexts,
     protocol::{Answer, Batch, ClientProtocol, EofOutcome, Fate},
     request_log::Received,
-    result::BodySeen,
     sample::Sampler,
 };
 
@@ -40,8 +41,7 @@ pub struct Http2Spec {
 #[derive(Debug)]
 pub struct Http2Client {
     checks: Checks,
-    next: usize,
-    order: Option<Order>,
+    choice: RequestChoice,
     /// Most requests in flight on a connection.
     streams: usize,
 }
@@ -127,7 +127,7 @@ impl Http2Client {
             malformed: FailureTexts::default(),
             ends: FailureTexts::default(),
         };
-        Self { checks, next: first % specs.len(), order: None, streams }
+        Self { checks, choice: RequestChoice::in_turn(specs.len(), first), streams }
     }
 
     /// Checks only the replies that `sampler` chooses in full, as the client of HTTP/1.1 does.
@@ -139,8 +139,9 @@ impl Http2Client {
 
     /// Sends the requests once, in this order. Each thread has the places of the order that are its own.
     #[must_use]
-    pub fn with_order(self, order: Arc<[u32]>, thread: usize, threads: usize) -> Self {
-        Self { order: Some(Order::new(order, thread, threads)), ..self }
+    pub fn with_order(mut self, order: Arc<[u32]>, thread: usize, threads: usize) -> Self {
+        self.choice.follow(order, thread, threads);
+        self
     }
 
     /// Opens a stream for a request.
@@ -152,21 +153,6 @@ impl Http2Client {
         let request = Http2Request { spec, stream, refusals, has_size_update };
         conn.streams.insert(request);
         request
-    }
-}
-
-impl SeesBodies for Http2Client {
-    fn disagreements(&self, other: &Self) -> usize {
-        if !self.checks.verify.compares_content() {
-            return 0;
-        }
-        let pairs = self.checks.requests.iter().zip(&other.checks.requests);
-        pairs.filter(|(ours, theirs)| !ours.known.agrees(&theirs.known)).count()
-    }
-
-    fn bodies(&self) -> Vec<BodySeen> {
-        let requests = self.checks.requests.iter();
-        requests.filter_map(|state| state.known.body(state.message.name.clone())).collect()
     }
 }
 
@@ -187,18 +173,12 @@ impl ClientProtocol for Http2Client {
 
     #[inline]
     fn next(&mut self, conn: &mut Http2Conn, _most: u64) -> Http2Request {
-        if let Some(chosen) = self.order.as_mut().and_then(Order::next) {
-            return self.begin(conn, chosen as u32, 0);
-        }
-        let chosen = self.next;
-        self.next = if chosen + 1 == self.checks.requests.len() { 0 } else { chosen + 1 };
+        let chosen = self.choice.next();
         self.begin(conn, chosen as u32, 0)
     }
 
     fn skip(&mut self) {
-        if let Some(order) = &mut self.order {
-            order.next();
-        }
+        self.choice.skip();
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! HTTP/1.1 and HTTP/2: prebuilt requests, and replies checked as they stream in.
 
 mod check;
+mod choice;
 mod http2;
 mod target;
 #[cfg(test)]
@@ -11,7 +12,10 @@ use std::{borrow::Cow, sync::Arc};
 
 use wire::http1::client::{ContentCoding, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder};
 
-use self::check::{KnownReply, ReplyCheck, status_text};
+use self::{
+    check::{KnownReply, ReplyCheck, status_text},
+    choice::RequestChoice,
+};
 pub use self::{
     http2::{Http2Client, Http2Conn, Http2Request, Http2Spec},
     target::{Http2Message, RequestParts, Target, TargetError},
@@ -47,9 +51,7 @@ pub struct HttpClient {
     verify: HttpVerify,
     sampler: Sampler,
     requests: Vec<RequestState>,
-    next: usize,
-    /// Order in which they are sent, if not in turn.
-    order: Option<Order>,
+    choice: RequestChoice,
     /// Beginnings of replies that are not HTTP.
     malformed: FailureTexts,
 }
@@ -92,8 +94,7 @@ impl HttpClient {
             verify,
             sampler: Sampler::all(),
             requests,
-            next: first % specs.len(),
-            order: None,
+            choice: RequestChoice::in_turn(specs.len(), first),
             malformed: FailureTexts::default(),
         }
     }
@@ -107,30 +108,9 @@ impl HttpClient {
 
     /// Sends the requests once, in this order. Each thread has the places of the order that are its own.
     #[must_use]
-    pub fn with_order(self, order: Arc<[u32]>, thread: usize, threads: usize) -> Self {
-        Self { order: Some(Order::new(order, thread, threads)), ..self }
-    }
-}
-
-/// Order of requests that is not their turn.
-#[derive(Debug)]
-struct Order {
-    requests: Arc<[u32]>,
-    /// Place of the next one, and the distance to the one after it.
-    place: usize,
-    step: usize,
-}
-
-impl Order {
-    /// Makes the places of one thread.
-    fn new(requests: Arc<[u32]>, thread: usize, threads: usize) -> Self {
-        Self { requests, place: thread, step: threads }
-    }
-
-    fn next(&mut self) -> Option<usize> {
-        let next = self.requests.get(self.place).map(|request| *request as usize);
-        self.place += self.step;
-        next
+    pub fn with_order(mut self, order: Arc<[u32]>, thread: usize, threads: usize) -> Self {
+        self.choice.follow(order, thread, threads);
+        self
     }
 }
 
@@ -165,18 +145,11 @@ impl ClientProtocol for HttpClient {
 
     #[inline]
     fn next(&mut self, _conn: &mut HttpConn, _most: u64) -> Single<usize> {
-        if let Some(chosen) = self.order.as_mut().and_then(Order::next) {
-            return Single(chosen);
-        }
-        let chosen = self.next;
-        self.next = if chosen + 1 == self.requests.len() { 0 } else { chosen + 1 };
-        Single(chosen)
+        Single(self.choice.next())
     }
 
     fn skip(&mut self) {
-        if let Some(order) = &mut self.order {
-            order.next();
-        }
+        self.choice.skip();
     }
 
     #[inline]

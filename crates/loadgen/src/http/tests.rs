@@ -24,7 +24,7 @@ fn outcomes(mut client: HttpClient, pieces: &[&[u8]], requests: usize) -> Vec<Op
             match decoded.progress {
                 Progress::NeedMore => {
                     assert!(input.is_empty(), "NeedMore means that all input was used");
-                    client.next = asked.0;
+                    client.choice.next = asked.0;
                 }
                 Progress::Done { outcome, .. } => outcomes.push(Some(outcome)),
                 Progress::Broken(class) => {

@@ -12,6 +12,7 @@ pub(crate) mod pace;
 pub(crate) mod peers;
 pub(crate) mod presets;
 pub(crate) mod preview;
+mod remote;
 pub(crate) mod setup;
 pub(crate) mod spec;
 pub(crate) mod subjects;

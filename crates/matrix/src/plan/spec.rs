@@ -15,6 +15,7 @@ use crate::{
         pace::PaceRequest,
         peers::{self, Peer},
         presets::Preset,
+        remote,
         setup::Placement,
         subjects::{self, SUBJECTS, Subject},
         variants::Variants,
@@ -31,9 +32,6 @@ const QUICK: Defaults = Defaults { blocks: 3, slice_s: 0.3, warmup_s: 0.2, pairs
 const FULL: Defaults = Defaults { blocks: 7, slice_s: 1.5, warmup_s: 0.5, pairs: 10 };
 /// Length of a turn beside the reference: long beside what begins and ends it, short beside what changes on a machine.
 const TURN_S: f64 = 0.04;
-
-/// Prefix that leads nowhere else.
-const HERE: &str = "env";
 
 /// Time in which a quick run of everything ends: on a machine that is slower than expected it makes fewer blocks.
 const QUICK_WITHIN_S: f64 = 285.0;
@@ -261,7 +259,7 @@ impl RunSpec {
             seed: args.seed,
             placement,
             session: SessionSpec::from_args(&args)?,
-            remote: remote(&args)?,
+            remote: remote::of(&args)?,
             vary: args.vary,
             fix: args.fix,
             variants: args.variants,
@@ -336,18 +334,6 @@ impl SessionSpec {
             gate: args.gate,
         })
     }
-}
-
-/// Returns where servers and agents run, if not all of them run here without a prefix.
-fn remote(args: &Args) -> Result<Option<Remote>> {
-    let Some(host) = args.server_host else { return Ok(None) };
-    let prefix = match &args.server_exec {
-        Some(prefix) => prefix.0.clone(),
-        // Agents cannot see a process of this machine, whose CPU time is then read as that of another machine's.
-        None if !args.agents.is_empty() => vec![HERE.to_owned()],
-        None => return Err(usage("--server-host goes with --server-exec or --agent")),
-    };
-    Ok(Some(Remote { prefix, host, agents: args.agents.clone() }))
 }
 
 /// Returns the turns that visits take. Of servers behind a prefix the CPU clock cannot be read so quickly.

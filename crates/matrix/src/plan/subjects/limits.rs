@@ -39,7 +39,7 @@ pub(crate) fn cannot_be_shared(subject: &Subject, workload: &Workload, agents: u
     let connections = workload.connections;
     match () {
         () if agents == 0 => None,
-        () if !subject.has_agents() => Some("its load is made on the server's machine".to_owned()),
+        () if !subject.load.has_agents() => Some("its load is made on the server's machine".to_owned()),
         () if workload.is_load_sweep() => Some("a load sweep is made by one generator".to_owned()),
         () if workload.repetitions.is_some() => Some("clients that pause are those of one generator".to_owned()),
         () if (connections as usize) < agents => Some(format!("{connections} connections for {agents} agents")),

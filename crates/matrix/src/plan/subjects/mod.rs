@@ -371,10 +371,6 @@ impl Subject {
         self.load.takes_turns() && is_plain && workload.connections <= TURN_CONNECTIONS_MAX
     }
 
-    fn has_agents(&self) -> bool {
-        self.load.has_agents()
-    }
-
     pub(crate) fn warms_up_until_steady(&self) -> bool {
         self.load.warms_up_until_steady()
     }
