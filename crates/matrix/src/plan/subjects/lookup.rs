@@ -25,3 +25,10 @@ pub(crate) fn known_workloads(server: &str) -> Vec<KnownWorkload> {
 pub(crate) fn names() -> Vec<&'static str> {
     SUBJECTS.iter().map(Subject::server).collect()
 }
+
+impl Subject {
+    /// Returns the requests per second that an open workload offers, where it is no fraction of the capacity.
+    pub(crate) fn rate(&self, workload: &str) -> Option<f64> {
+        self.spec(workload).and_then(|spec| spec.rate)
+    }
+}

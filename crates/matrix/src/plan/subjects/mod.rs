@@ -256,11 +256,6 @@ impl Subject {
         Some(spec.fraction.unwrap_or(OPEN_FRACTION))
     }
 
-    /// Returns the requests per second that an open workload offers, where it is no fraction of the capacity.
-    pub(crate) fn rate(&self, workload: &str) -> Option<f64> {
-        self.spec(workload).and_then(|spec| spec.rate)
-    }
-
     /// Sentences about all workloads that are not in their titles.
     pub(crate) fn note(&self) -> Option<&'static str> {
         self.descriptor.note.as_deref()
