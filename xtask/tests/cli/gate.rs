@@ -44,7 +44,7 @@ fn a_gate_that_cannot_compare_says_why_with_status_2() {
         (&["--program", &base, "--program", "change=/does/not/exist"], "/does/not/exist is no file"),
         (&[&both[..], &["--blocks", "2"]].concat(), "--program base=PATH and --blocks exclude each other"),
         (&[&both[..], &["--turns", "0"]].concat(), "at least 1 pair"),
-        (&[&both[..], &["--workload", "get-128B"]].concat(), "did you mean `get-128B-c64`?"),
+        (&[&both[..], &["--workload", "get-128B"]].concat(), "did you mean `get-128B-c1`?"),
         (&[&both[..], &["--workload", "get-128B-c64-open"]].concat(), "no workload is left"),
         (&[&both[..], &["--fail-on-regression", "0%"]].concat(), "expected a percentage"),
     ] {

@@ -12,7 +12,7 @@ fn what_cannot_be_is_one_line_and_status_2() {
     let http = |words: &[&'static str]| measuring(&[&["--servers", "http-server"], words].concat());
     for (words, says) in [
         (measuring(&["--servers", "http-sever"]), "did you mean `http-server`?"),
-        (http(&["--workload", "get-128B"]), "did you mean `get-128B-c64`?"),
+        (http(&["--workload", "get-128B"]), "did you mean `get-128B-c1`?"),
         (http(&["--against", "ngnix"]), "did you mean `nginx`?"),
         (http(&["--filter", "driver=urnig"]), "did you mean `uring`?"),
         (http(&["--filter", "drivr=uring"]), "did you mean `driver`?"),
