@@ -108,7 +108,7 @@ impl OwnedQueue {
         Err(AcquireError::Contended(name.clone()))
     }
 
-    /// Takes the queue of the process before this one, which still has it and its lock: [`OwnedQueue::own`] follows.
+    /// Takes the queue of the process before this one, which still has it and its lock: it is to be owned next.
     ///
     /// # Errors
     /// It is another queue, or has another size where that is_exact.
