@@ -16,7 +16,7 @@ pub struct Skew {
 pub(super) struct WithRoom {
     uneven: Option<Uneven>,
     rest: VecDeque<usize>,
-    /// Of the connections that carry more.
+    /// Those that carry more.
     busy: VecDeque<usize>,
 }
 

@@ -5,8 +5,8 @@
 //! sixteenth at most, or by 8 bytes. More classes would save a little, and hold more free blocks that no other size can use:
 //! there are four more, for values of 1, 2, 4 and 8 KiB with a usual key, which would leave much of a block or a page unused.
 //!
-//! Of large blocks two pages often hold one more than twice as many as one page. The pages are a pair then, and the block in
-//! the middle begins on the first and ends on the second.
+//! Two pages often hold one large block more than twice as many as one page does. They are a pair then, and the block in the
+//! middle begins on the first and ends on the second.
 
 /// The unit in which blocks are measured and addressed.
 pub(super) const UNIT: usize = 2;

@@ -32,7 +32,8 @@ pub(super) fn everything_can_be_seen(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// What can be used and is shown, of tables and matrices the first rows, of which Tab does not stop at each, or does and nobody sees it; a picture with marks is one stop.
+/// Script that lists the shown controls, and the first rows of tables and matrices, at which Tab does not stop or does so unseen. A picture
+/// with marks is one stop.
 const STOPS: &str = "
     const marks = [...document.querySelectorAll('svg:has([data-t])')].filter((it) => it.checkVisibility()).map((it) => it.querySelector('[data-t]'));
     const controls = [...document.querySelectorAll('a[href], button, input, summary, .scroll, .colh, #raw thead th, [data-key], [data-plot], [data-unit]')]
