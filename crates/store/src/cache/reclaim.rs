@@ -7,10 +7,6 @@ use crate::{EntryView, Store};
 
 /// Entries evicted before the store is asked to compact their memory.
 const EVICT_BEFORE_COMPACT: u64 = 16;
-/// Most entries evicted for one small insertion; no reply waits for more.
-const EVICT_MAX: usize = 4096;
-/// Bytes of a large insertion for which one entry more may be evicted.
-const EVICT_BYTES: usize = 16;
 /// Entries evicted at a time after the limit has been lowered.
 const SHRINK_ENTRIES: usize = 64;
 /// Steps of the search for expired entries when no other entry may be evicted.
@@ -180,32 +176,21 @@ impl<S: Store> Cache<S> {
         }
         match self.fits_in_place(hash, key, size) {
             true => Ok(()),
-            false => self.evict_until_fits(size, footprint, 0, now),
+            false => self.evict_until(size, 0, now),
         }
     }
 
-    /// Evicts entries until one of this size fits, and objects may grow by `growth` bytes beside it.
+    /// Evicts entries until one of this size fits, and objects may grow by `growth` bytes beside it. However many have to go:
+    /// a page of large entries takes the place of ten thousand small ones.
     #[cold]
     pub(super) fn evict_until(&mut self, size: Size, growth: usize, now: Moment) -> Result<(), OutOfMemory> {
-        let footprint = self.footprint_of(size) + growth;
-        self.evict_until_fits(size, footprint, growth, now)
-    }
-
-    /// [`Cache::evict_until`] where the footprint, with `growth`, is known.
-    fn evict_until_fits(
-        &mut self,
-        size: Size,
-        footprint: usize,
-        growth: usize,
-        now: Moment,
-    ) -> Result<(), OutOfMemory> {
         let before = self.bytes();
         // On the way to a lowered limit, it is enough that some entries go and the excess does not grow.
         let (goal, least) = match before > self.limit {
             true => (before + self.policy.growth(), SHRINK_ENTRIES),
             false => (self.limit, 1),
         };
-        for evicted in 1..=EVICT_MAX + footprint / EVICT_BYTES {
+        for evicted in 1.. {
             // Without a limit nobody has agreed to evictions.
             let evicted_any = self.limit != usize::MAX && self.evict(now) || self.expire_any(now);
             // Counted over all insertions: if each evicts one entry only, a page of another size would never become free.

@@ -72,12 +72,32 @@ pub(crate) fn the_limit_holds<S: Store>(policy: PolicyKind) {
     assert!(cache.bytes() > LIMIT / 2, "{policy} uses {} of its memory", cache.bytes());
 }
 
+/// Thousands of the smallest entries have to go for a page of large ones, or a pair of pages.
+pub(crate) fn large_entries_take_the_place_of_the_smallest<S: Store>() {
+    let mut cache = cache::<S>(PolicyKind::VolatileLru, Some(LIMIT));
+    let kept = |number: u32| format!("kept:{number}");
+    (0..2000).for_each(|number| assert_eq!(set(&mut cache, &kept(number), 1024, NEVER), Ok(())));
+    for number in 0.. {
+        assert_eq!(set(&mut cache, &number.to_string(), 0, LATER), Ok(()));
+        if cache.counts.evicted > 0 {
+            break;
+        }
+    }
+    // Pages are given back for them.
+    (0..200).for_each(|number| assert_eq!(set(&mut cache, &format!("large:{number}"), 30_000, NEVER), Ok(())));
+    for number in 2000..4000 {
+        assert_eq!(set(&mut cache, &kept(number), 1024, NEVER), Ok(()), "{number}");
+        assert!(cache.bytes() <= LIMIT);
+    }
+    (0..4000).for_each(|number| assert_eq!(get(&mut cache, &kept(number)), Some(1024)));
+}
+
 pub(crate) fn volatile_policies_spare_what_does_not_expire<S: Store>() {
     use PolicyKind::{VolatileLfu, VolatileLru, VolatileRandom, VolatileTtl};
     for policy in [VolatileLru, VolatileLfu, VolatileRandom, VolatileTtl] {
         let mut cache = cache::<S>(policy, Some(LIMIT));
         let kept = |number: u32| format!("kept:{number}");
-        (0..2000).for_each(|number| assert_eq!(set(&mut cache, &kept(number), 1000, NEVER), Ok(())));
+        (0..2000).for_each(|number| assert_eq!(set(&mut cache, &kept(number), 1024, NEVER), Ok(())));
         for number in 0..20_000 {
             assert_eq!(set(&mut cache, &format!("expires:{number}"), 1000, LATER), Ok(()), "{policy}");
         }
