@@ -3,28 +3,40 @@
 use bytes::Bytes;
 use slab::Slab;
 
-use super::entry::{NUMBER_BYTES, number};
+use super::{
+    entry::{NUMBER_BYTES, number},
+    extents::Extents,
+    memory::Release,
+};
 
 /// Length from which on the usual allocator maps pages for each allocation.
 const MAPPED_MIN: usize = 128 * 1024;
 const KERNEL_PAGE: usize = 4096;
 
 /// The external strings of a store. A block holds the number of its string.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ExternalStrings {
+    extents: Extents,
     strings: Slab<Bytes>,
     /// Bytes of all strings.
     held: usize,
 }
 
 impl ExternalStrings {
+    pub(super) fn new(release: Release) -> Self {
+        Self { extents: Extents::new(release), strings: Slab::new(), held: 0 }
+    }
+
     #[inline]
     pub(super) fn bytes(&self) -> usize {
-        self.held + self.strings.capacity() * size_of::<Bytes>()
+        self.held + self.extents.reserve_bytes() + self.strings.capacity() * size_of::<Bytes>()
     }
 
     /// Returns the bytes by which [`ExternalStrings::bytes`] grows with another string, without the table.
     pub(super) fn footprint(len: usize) -> usize {
+        if let Some(bytes) = Extents::footprint(len) {
+            return bytes;
+        }
         // The header of the allocator, and the counter that sharing needs.
         let overhead = 16 + 4 * size_of::<usize>();
         match len + overhead {
@@ -44,7 +56,11 @@ impl ExternalStrings {
     /// Adds a string and returns its number, as bytes.
     pub(super) fn add(&mut self, string: &[u8]) -> [u8; NUMBER_BYTES] {
         self.held += Self::footprint(string.len());
-        let number = u32::try_from(self.strings.insert(Bytes::copy_from_slice(string)));
+        let copy = match Extents::footprint(string.len()) {
+            Some(_) => self.extents.copy(string),
+            None => Bytes::copy_from_slice(string),
+        };
+        let number = u32::try_from(self.strings.insert(copy));
         number.expect("there are fewer strings than blocks").to_le_bytes()
     }
 
@@ -52,6 +68,11 @@ impl ExternalStrings {
         if let Some(string) = self.strings.try_remove(number(stored) as usize) {
             self.held -= Self::footprint(string.len());
         }
+    }
+
+    /// Gives free memory back that waits for other strings. False: there is none.
+    pub(super) fn release_reserve(&self) -> bool {
+        self.extents.release_reserve()
     }
 
     pub(super) fn get(&self, stored: &[u8]) -> Option<&Bytes> {

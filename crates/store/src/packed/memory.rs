@@ -17,7 +17,7 @@ pub(super) const HUGE: usize = 2 << 20;
 pub(super) const LINE: usize = 64;
 
 type Advise = fn(NonNull<[MaybeUninit<u8>]>);
-type Release = fn(&mut [MaybeUninit<u8>]);
+pub(super) type Release = fn(&mut [MaybeUninit<u8>]);
 
 /// Most chunks of a slab: of each allocation the allocator's header takes a page of the kernel beside the chunks.
 const SLAB_CHUNKS_MAX: usize = 16;
@@ -133,6 +133,64 @@ impl RawChunk {
         assert!(range.start <= range.end && range.end <= HUGE);
         // SAFETY: asserted to be within the allocation, which is borrowed exclusively; any byte is a `MaybeUninit`.
         unsafe { slice::from_raw_parts_mut(self.start.add(range.start).cast().as_ptr(), range.len()) }
+    }
+}
+
+/// A part of a chunk. Its first bytes are initialised.
+#[derive(Debug)]
+pub(super) struct Piece {
+    start: NonNull<u8>,
+    len: usize,
+    /// Number of initialised bytes.
+    ready: usize,
+    /// Keeps the memory.
+    _slab: Arc<Slab>,
+}
+
+// SAFETY: the memory belongs to this value alone, as that of a chunk does.
+unsafe impl Send for Piece {}
+// SAFETY: shared, it is only read.
+unsafe impl Sync for Piece {}
+
+impl Piece {
+    /// Allocates a chunk, and divides it into pieces of so many bytes.
+    pub(super) fn divide_chunk(len: usize) -> Vec<Self> {
+        assert!(0 < len && len <= HUGE);
+        let slab = Arc::new(Slab::new(1));
+        let piece = |number: usize| {
+            // SAFETY: the pieces lie one behind the other within the allocation.
+            let start = unsafe { slab.chunk(0).add(number * len) };
+            Self { start, len, ready: 0, _slab: Arc::clone(&slab) }
+        };
+        (0..HUGE / len).map(piece).collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Sets the initialised bytes to these. Panics if there is no room for them.
+    pub(super) fn fill(&mut self, bytes: &[u8]) {
+        self.memory()[..bytes.len()].write_copy_of_slice(bytes);
+        self.ready = bytes.len();
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        // SAFETY: `ready` bytes are within the allocation and have been written to by `fill`; they change only through
+        // `&mut self`.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.ready) }
+    }
+
+    /// Gives all bytes to [`crate::StoreOptions::release`]. None is initialised afterwards.
+    pub(super) fn release(&mut self, release: Release) {
+        self.ready = 0;
+        release(self.memory());
+    }
+
+    fn memory(&mut self) -> &mut [MaybeUninit<u8>] {
+        // SAFETY: within the allocation, which nobody else refers to here, and `self` is borrowed exclusively; any byte is a
+        // `MaybeUninit`.
+        unsafe { slice::from_raw_parts_mut(self.start.cast().as_ptr(), self.len) }
     }
 }
 

@@ -11,6 +11,7 @@ mod classes;
 mod copy;
 mod entries;
 mod entry;
+mod extents;
 mod external;
 mod group;
 mod memory;
@@ -326,7 +327,7 @@ impl Store for PackedStore {
         if self.arena.has_free(class) && self.arena.release_reserve() {
             return true;
         }
-        self.vacate_page(moved)
+        self.vacate_page(moved) || self.external.release_reserve()
     }
 }
 
@@ -336,7 +337,7 @@ impl PackedStore {
         // The generation of the arena is published last: a scout that reads it sees the new table.
         let table = Table::new(&options, Arc::clone(&scout));
         let arena = Arena::new(&options, has_access, Arc::clone(&scout));
-        let (external, expiry_base) = (ExternalStrings::default(), ExpiryBase::default());
+        let (external, expiry_base) = (ExternalStrings::new(options.release), ExpiryBase::default());
         Self { table, arena, external, options, expiry_base, scout }
     }
 

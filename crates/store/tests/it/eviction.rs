@@ -1,7 +1,7 @@
 //! Caches at their memory limit.
 
 use clap::ValueEnum;
-use store::{Attributes, Cache, CacheCounts, Moment, OutOfMemory, PolicyKind, Store};
+use store::{Attributes, Cache, CacheCounts, Moment, OutOfMemory, PackedStore, PolicyKind, Store};
 
 use crate::{NOW, cache};
 
@@ -73,8 +73,9 @@ pub(crate) fn the_limit_holds<S: Store>(policy: PolicyKind) {
 }
 
 /// Thousands of the smallest entries have to go for a page of large ones, or a pair of pages.
-pub(crate) fn large_entries_take_the_place_of_the_smallest<S: Store>() {
-    let mut cache = cache::<S>(PolicyKind::VolatileLru, Some(LIMIT));
+#[test]
+fn large_entries_take_the_place_of_the_smallest() {
+    let mut cache = cache::<PackedStore>(PolicyKind::VolatileLru, Some(LIMIT));
     let kept = |number: u32| format!("kept:{number}");
     (0..2000).for_each(|number| assert_eq!(set(&mut cache, &kept(number), 1024, NEVER), Ok(())));
     for number in 0.. {

@@ -51,11 +51,6 @@ macro_rules! for_each_store {
         }
 
         #[test]
-        fn large_entries_take_the_place_of_the_smallest() {
-            crate::eviction::large_entries_take_the_place_of_the_smallest::<$store>();
-        }
-
-        #[test]
         fn the_limit_holds_under_every_policy() {
             let policies = <PolicyKind as clap::ValueEnum>::value_variants();
             policies.iter().for_each(|&policy| crate::eviction::the_limit_holds::<$store>(policy));
