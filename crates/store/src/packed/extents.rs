@@ -50,6 +50,13 @@ impl Extents {
         LENGTHS.contains(&len).then(|| len.next_multiple_of(KERNEL_PAGE) + OWNER_BYTES)
     }
 
+    /// Returns the resident bytes of a free extent for a string of this length; 0 if there is none.
+    pub(super) fn reserved_bytes(&self, len: usize) -> usize {
+        let pages = len.div_ceil(KERNEL_PAGE);
+        let has = self.reserve_bytes() > 0 && LENGTHS.contains(&len) && self.pool.lock().reserved(pages).is_some();
+        if has { pages * KERNEL_PAGE } else { 0 }
+    }
+
     /// Returns a copy of a string that has a footprint.
     pub(super) fn copy(&self, string: &[u8]) -> Bytes {
         let (chunk, mut piece) = self.pool.take(string.len().div_ceil(KERNEL_PAGE));
@@ -136,8 +143,7 @@ impl Pool {
     /// Takes an extent, and returns it with the number of its chunk.
     fn take(&self, pages: usize) -> (usize, Piece) {
         let mut free = self.lock();
-        let fits = |(_, piece): &(usize, Piece)| piece.len() == pages * KERNEL_PAGE;
-        if let Some(taken) = free.reserve.iter().rposition(fits).and_then(|at| free.reserve.remove(at)) {
+        if let Some(taken) = free.reserved(pages).and_then(|at| free.reserve.remove(at)) {
             self.reserve_bytes.fetch_sub(taken.1.len(), Ordering::Relaxed);
             return taken;
         }
@@ -170,6 +176,11 @@ impl Pool {
 }
 
 impl Free {
+    /// Returns the place in the reserve of an extent of so many pages.
+    fn reserved(&self, pages: usize) -> Option<usize> {
+        self.reserve.iter().rposition(|(_, piece)| piece.len() == pages * KERNEL_PAGE)
+    }
+
     fn take(&mut self, pages: usize) -> (usize, Piece) {
         let Self { chunks, available, .. } = self;
         let number = match available[pages].last() {
@@ -257,6 +268,7 @@ mod tests {
         let clone = strings[0].clone();
         drop(strings);
         assert_eq!(extents.reserve_bytes(), RESERVE_BYTES);
+        assert_eq!([4, 5].map(|pages| extents.reserved_bytes(pages * KERNEL_PAGE)), [4 * KERNEL_PAGE, 0]);
         assert_eq!(RELEASED.get(), 99 * 4 * KERNEL_PAGE - RESERVE_BYTES, "one is still in use");
         drop(clone);
         assert_eq!(RELEASED.get(), 100 * 4 * KERNEL_PAGE - RESERVE_BYTES);

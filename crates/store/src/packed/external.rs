@@ -45,8 +45,14 @@ impl ExternalStrings {
         }
     }
 
-    /// Returns the bytes by which the table grows with `more` strings.
-    pub(super) fn growth(&self, more: usize) -> usize {
+    /// Returns the bytes by which [`ExternalStrings::bytes`] grows with a value of this length, and perhaps a key, whose footprints are
+    /// `footprint` together. 0: there is no external value.
+    pub(super) fn growth(&self, value_len: usize, footprint: usize) -> usize {
+        // What is in reserve counts already.
+        footprint - self.extents.reserved_bytes(value_len) + self.table_growth(2)
+    }
+
+    fn table_growth(&self, more: usize) -> usize {
         match self.strings.len() + more > self.strings.capacity() {
             true => (self.strings.capacity() + 4) * size_of::<Bytes>(),
             false => 0,

@@ -289,7 +289,10 @@ impl Store for PackedStore {
         let block = self.table.growth() + self.arena.growth(self.arena.class_of(header.block_len()));
         match header.has_external() {
             false => block,
-            true => block + external_bytes(header, key_len, value_len) + self.external.growth(2),
+            true => {
+                let shared_len = if header.is_shared() { value_len } else { 0 };
+                block + self.external.growth(shared_len, external_bytes(header, key_len, value_len))
+            }
         }
     }
 
