@@ -32,8 +32,10 @@ impl Package {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct Target {
+    #[serde(default)]
+    pub name: String,
     pub kind: Vec<String>,
 }
 

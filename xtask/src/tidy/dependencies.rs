@@ -8,7 +8,7 @@ const ENGINES: [&str; 9] = ["mio", "tokio", "io-uring", "tokio-uring", "compio",
 /// It has no socket for a driver to drive: how its requests get to threads is its own affair, and tokio one of the ways.
 const OWN_ENGINES: [(&str, &str); 1] = [("mq-server", "tokio")];
 /// Crate → the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 15] = [
+const ALLOWED: [(&str, &[&str]); 16] = [
     ("sys", &[]),
     ("proto", &[]),
     ("wire", &["proto"]),
@@ -26,11 +26,15 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     // The front end of the servers that speak HTTP.
     ("web", &["file-cache", "proto", "service", "sys", "wire"]),
     ("loadgen", &["layouts", "proto", "sys", "wire"]),
+    // Servers as they are, with the generator's burn around their protocol.
+    ("burning", &["drivers", "http-server", "kvcache", "loadgen", "proto", "sys"]),
     // Data about servers, which must not make anybody compile one.
     ("servers", &[]),
     ("results", &[]),
     ("report", &["results"]),
 ];
+/// Servers with a burn, which nobody may use.
+const BURNING: &str = "burning";
 const ALLOWED_TO_SERVERS: [&str; 9] =
     ["file-cache", "layouts", "proto", "script", "service", "store", "sys", "web", "wire"];
 
@@ -48,6 +52,11 @@ fn check(package: &Package, packages: &[Package]) -> Vec<Violation> {
     normal
         .filter_map(|dependency| {
             let name = dependency.name.as_str();
+            if name == BURNING {
+                return Some(format!(
+                    "must not depend on {name}: its burn is for calibrations, and in no other program"
+                ));
+            }
             let is_room = packages.iter().any(|package| package.name == name);
             if is_room && name != "workspace-hack" && allowed.is_some_and(|allowed| !allowed.contains(&name)) {
                 let allowed = allowed.unwrap_or_default().join(", ");
@@ -105,6 +114,13 @@ mod tests {
         }
         assert_eq!(workspace(package("http-server", &[("service", None), ("wire", None), ("bytes", None)])), []);
         assert_eq!(workspace(package("http-server", &[("testkit", Some("dev")), ("mio", Some("dev"))])), []);
+    }
+
+    #[test]
+    fn nobody_depends_on_the_servers_that_burn() {
+        for name in ["http-server", "testkit", "matrix"] {
+            assert_eq!(workspace(package(name, &[(BURNING, None)])).len(), 1, "{name}");
+        }
     }
 
     #[test]

@@ -102,7 +102,7 @@ mod tests {
 
     fn package(name: &str, kind: Option<&str>, target: &str) -> Package {
         let hack = Dependency { name: HACK.to_owned(), kind: kind.map(str::to_owned) };
-        let targets = vec![Target { kind: vec![target.to_owned()] }];
+        let targets = vec![Target { kind: vec![target.to_owned()], ..Target::default() }];
         Package { name: name.to_owned(), dependencies: vec![hack], targets, ..Package::default() }
     }
 

@@ -5,7 +5,8 @@ use std::{os::unix::net::UnixStream, path::PathBuf, str::FromStr};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use loadgen::null::{
-    Burn, FileReply, FileResponder, HttpReply, HttpResponder, NullQueue, NullServer, RespReplies, RespResponder,
+    Burn, BurnOption, FileReply, FileResponder, HttpReply, HttpResponder, NullQueue, NullServer, RespReplies,
+    RespResponder,
 };
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::{affinity::Cpus, listen::Address, mqueue::QueueName};
@@ -56,31 +57,7 @@ pub(super) struct NullArgs {
     /// Spend this much CPU time on each request, or on one of N: 50ns, 200us/1000; repeatable. What it comes to is measured at
     /// the start, and said on standard error
     #[arg(long, value_name = "TIME[/N]")]
-    burn: Vec<BurnArg>,
-}
-
-/// CPU time, and the number of requests of which one takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct BurnArg {
-    cpu_ns: u64,
-    every: u64,
-}
-
-impl FromStr for BurnArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        const MAX_NS: f64 = 1e9;
-        let problem = || "expected a time, 1s at most, such as 50ns, 3.5us or 200us/1000".to_owned();
-        let (time, every) = text.split_once('/').unwrap_or((text, "1"));
-        let every = every.parse().ok().filter(|every| *every > 0).ok_or_else(problem)?;
-        let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
-        let parsed = units.iter().find_map(|(unit, ns)| Some(time.strip_suffix(unit)?.parse::<f64>().ok()? * ns));
-        let cpu_ns = parsed.filter(|ns| (0.0..=MAX_NS).contains(ns)).ok_or_else(problem)?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a second, not negative")]
-        let cpu_ns = cpu_ns.round() as u64;
-        Ok(Self { cpu_ns, every })
-    }
+    burn: Vec<BurnOption>,
 }
 
 /// Protocol of a null server.
@@ -201,21 +178,4 @@ fn serve_sockets(args: &NullArgs, address: &Address, stop: &UnixStream) -> Resul
     };
     served.context("the event loop failed")?;
     Ok(ExitOutcome::Success)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_burn_is_a_time_and_perhaps_one_of_so_many() {
-        let burn = |cpu_ns, every| Ok(BurnArg { cpu_ns, every });
-        assert_eq!("50ns".parse(), burn(50, 1));
-        assert_eq!("3.5us".parse(), burn(3_500, 1));
-        assert_eq!("200µs/1000".parse(), burn(200_000, 1_000));
-        assert_eq!("1s".parse(), burn(1_000_000_000, 1));
-        for text in ["", "50", "x", "-1ns", "nanns", "2s", "5ns/0", "5ns/", "5ns/x"] {
-            assert!(text.parse::<BurnArg>().is_err(), "{text:?}");
-        }
-    }
 }

@@ -1,6 +1,6 @@
-//! Work that the null server adds to its requests: an effect of known size, for those who want to know what they can see.
+//! Work that a server adds to its requests: an effect of known size, for those who want to know what they can see.
 
-use std::hint::black_box;
+use std::{hint::black_box, str::FromStr};
 
 use crate::clock::{self, MILLISECOND, Nanos};
 
@@ -10,6 +10,30 @@ const PROBE_STEPS: u64 = 100_000;
 const PROBES: usize = 20;
 /// Number of requests that [`Burn::measure`] burns for, at least so much CPU time.
 const MEASURED_CPU: Nanos = 5 * MILLISECOND;
+
+/// CPU time, and the number of requests of which one takes it: `3.5us`, `200us/1000`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BurnOption {
+    pub cpu_ns: Nanos,
+    pub every: u64,
+}
+
+impl FromStr for BurnOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const MAX_NS: f64 = 1e9;
+        let problem = || "expected a time, 1s at most, such as 50ns, 3.5us or 200us/1000".to_owned();
+        let (time, every) = text.split_once('/').unwrap_or((text, "1"));
+        let every = every.parse().ok().filter(|every| *every > 0).ok_or_else(problem)?;
+        let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+        let parsed = units.iter().find_map(|(unit, ns)| Some(time.strip_suffix(unit)?.parse::<f64>().ok()? * ns));
+        let cpu_ns = parsed.filter(|ns| (0.0..=MAX_NS).contains(ns)).ok_or_else(problem)?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a second, not negative")]
+        let cpu_ns = cpu_ns.round() as u64;
+        Ok(Self { cpu_ns, every })
+    }
+}
 
 /// CPU time that is spent on every request, or on every so-manieth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,9 +64,16 @@ impl Burn {
     #[inline]
     pub fn spend(&mut self, requests: u64) {
         if self.steps > 0 {
-            self.passed += requests;
-            work(self.steps * (self.passed / self.every));
-            self.passed %= self.every;
+            self.spend_after(self.passed, requests);
+            self.passed = (self.passed + requests) % self.every;
+        }
+    }
+
+    /// Spends what is due after so many more requests than `passed`, for a caller that counts them itself.
+    #[inline]
+    pub fn spend_after(&self, passed: u64, requests: u64) {
+        if self.steps > 0 {
+            work(self.steps * ((passed + requests) / self.every - passed / self.every));
         }
     }
 
@@ -75,6 +106,18 @@ fn work(steps: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_burn_is_a_time_and_perhaps_one_of_so_many() {
+        let burn = |cpu_ns, every| Ok(BurnOption { cpu_ns, every });
+        assert_eq!("50ns".parse(), burn(50, 1));
+        assert_eq!("3.5us".parse(), burn(3_500, 1));
+        assert_eq!("200µs/1000".parse(), burn(200_000, 1_000));
+        assert_eq!("1s".parse(), burn(1_000_000_000, 1));
+        for text in ["", "50", "x", "-1ns", "nanns", "2s", "5ns/0", "5ns/", "5ns/x"] {
+            assert!(text.parse::<BurnOption>().is_err(), "{text:?}");
+        }
+    }
 
     #[test]
     fn the_work_is_spent_on_one_request_of_so_many() {

@@ -22,7 +22,7 @@ use rustix::{
 use sys::listen::{Address, Listener, Sharing};
 
 pub use self::{
-    burn::Burn,
+    burn::{Burn, BurnOption},
     file::{FileReply, FileResponder},
     http::{HttpReply, HttpResponder},
     lines::{LineReply, LineResponder},

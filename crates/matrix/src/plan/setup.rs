@@ -55,6 +55,35 @@ pub(crate) fn built(subjects: &[&Subject], profile: &str) -> Result<PathBuf> {
     }
 }
 
+/// Beginning of the names of programs that are a server with a burn; see the crate `burning`, whose features are the servers' names.
+const BURNING: &str = "burning-";
+
+/// Builds the generator and the server's program that burns CPU time on each request, or finds what was built before, and returns
+/// where the two lie.
+pub(crate) fn burning(server: &str, profile: &str, is_built: bool) -> Result<(PathBuf, PathBuf)> {
+    let metadata = workspace::metadata()?;
+    let program = format!("{BURNING}{server}");
+    let targets = metadata.packages.iter().flat_map(|package| &package.targets);
+    let known: Vec<&str> = targets.filter_map(|target| target.name.strip_prefix(BURNING)).collect();
+    if !known.contains(&server) {
+        return Err(usage(format!(
+            "--server {server}: there is no program of it that burns; {}",
+            hint(server, &known)
+        )));
+    }
+    if !is_built {
+        let feature = format!("burning/{server}");
+        let more = ["--bin", &program, "--features", &feature];
+        run_shown(cargo().args(build_arguments(&[], profile)).args(more))?;
+    }
+    let directory = metadata.target_directory.join(profile_directory(profile));
+    let path = directory.join(&program);
+    if !path.is_file() || !loadgen(&directory).is_file() {
+        return Err(usage(format!("--no-build: {program} or loadgen has not been built with the profile `{profile}`")));
+    }
+    Ok((directory, path))
+}
+
 /// Returns the names of the programs that are measured and that measure.
 fn programs(subjects: &[&Subject]) -> Vec<&'static str> {
     let servers = subjects.iter().map(|subject| subject.server());

@@ -252,7 +252,7 @@ impl Bench {
         Ok(Some(is_kept.then(|| added as f64 / f64::from(prepared))))
     }
 
-    pub(super) fn load_arguments(
+    pub(crate) fn load_arguments(
         &self,
         cells: &Cells,
         cell: &Cell,

@@ -4,7 +4,7 @@
 use std::{
     ffi::OsString,
     io::{BufRead as _, Write as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{ExitCode, Stdio},
     time::Duration,
 };
@@ -14,13 +14,16 @@ use clap::Args as ClapArgs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::burners::Burners;
 use crate::{plan::cpus::CpuList, run::process::Process};
 
 /// Name of the hidden subcommand.
 pub(crate) const COMMAND: &str = "keep-labels";
-/// CPU time that every server burns on a request, so that it is slower than its generator, as real ones are, and so that an
-/// effect may be negative.
+/// CPU time that every server burns on a request at least, so that it is slower than its generator, as real ones are, and so that
+/// an effect may be negative.
 const BASE_BURN_NS: f64 = 3_000.0;
+/// What is burnt exceeds the largest effect by this factor.
+const BURN_MARGIN: f64 = 1.2;
 /// Number of requests of which one is held up to move the 99th percentile: those that wait behind it are then some of a hundred.
 const TAIL_EVERY: u32 = 2_000;
 /// Servers are asked for within this time.
@@ -30,11 +33,42 @@ const NONCE_BYTES: usize = 32;
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct KeepArgs {
     #[arg(long)]
-    loadgen: PathBuf,
+    pub(super) loadgen: PathBuf,
     #[arg(long, value_parser = CpuList::parse)]
-    server_cpus: CpuList,
+    pub(super) server_cpus: CpuList,
+    #[arg(long, value_parser = CpuList::parse)]
+    pub(super) client_cpus: CpuList,
     #[arg(long)]
-    logs: PathBuf,
+    pub(super) logs: PathBuf,
+    /// Name of a real server, which burns as the null server does.
+    #[arg(long, requires_all = ["program", "workload"])]
+    pub(super) server: Option<String>,
+    #[arg(long)]
+    pub(super) program: Option<PathBuf>,
+    #[arg(long)]
+    pub(super) workload: Option<String>,
+    #[arg(long)]
+    pub(super) reference: Option<String>,
+}
+
+impl KeepArgs {
+    /// Words of the command line from which they are parsed.
+    fn words(&self) -> Vec<OsString> {
+        let Self { loadgen, server_cpus, client_cpus, logs, server, program, workload, reference } = self;
+        let mut words: Vec<OsString> = vec!["--loadgen".into(), loadgen.into(), "--logs".into(), logs.into()];
+        words.extend(["--server-cpus".into(), server_cpus.text().into()]);
+        words.extend(["--client-cpus".into(), client_cpus.text().into()]);
+        let program = program.as_ref().map(|program| program.clone().into_os_string());
+        let of = |value: &Option<String>| value.as_ref().map(OsString::from);
+        let named = [
+            ("--server", of(server)),
+            ("--program", program),
+            ("--workload", of(workload)),
+            ("--reference", of(reference)),
+        ];
+        words.extend(named.into_iter().filter_map(|(flag, value)| Some([flag.into(), value?])).flatten());
+        words
+    }
 }
 
 /// Figure that an effect is put on, and its size as a fraction.
@@ -88,9 +122,18 @@ enum Order {
 #[serde(tag = "answer", rename_all = "kebab-case")]
 enum Answer {
     Running(Running),
-    Sealed { digest: String },
+    Sealed(Sealed),
     Stopped,
     Opened(Opened),
+}
+
+/// Digest of the labels, and the server that all are compared with.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Sealed {
+    pub(super) digest: String,
+    /// CPU time of a request, and the part of it that is burnt.
+    pub(super) cost_ns: f64,
+    pub(super) burn_ns: f64,
 }
 
 /// Two servers that run.
@@ -102,8 +145,9 @@ pub(super) struct Running {
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Server {
-    pub(super) address: String,
     pub(super) pid: u32,
+    /// Arguments of the generator.
+    pub(super) load: Vec<String>,
 }
 
 /// Error for an answer to another question.
@@ -113,12 +157,11 @@ const OUT_OF_TURN: &str = "the keeper of the labels answered something else";
 pub(super) struct Keeper(Process);
 
 impl Keeper {
-    pub(super) fn start(loadgen: &Path, server_cpus: &CpuList, logs: &Path) -> Result<Self> {
+    pub(super) fn start(args: &KeepArgs) -> Result<Self> {
         let program = std::env::current_exe().context("this program")?;
         let mut command: Vec<OsString> = vec![program.into(), "bench-matrix".into(), COMMAND.into()];
-        command.extend(["--loadgen".into(), loadgen.into(), "--logs".into(), logs.into()]);
-        command.extend(["--server-cpus".into(), server_cpus.text().into()]);
-        let log = logs.join("keeper.log");
+        command.extend(args.words());
+        let log = args.logs.join("keeper.log");
         let cpus: Vec<usize> = (0..std::thread::available_parallelism().context("cores")?.get()).collect();
         Ok(Self(Process::start_fed(&command, &cpus, &log, Stdio::piped(), Stdio::piped())?))
     }
@@ -127,10 +170,10 @@ impl Keeper {
         self.running(&Order::Pilot)
     }
 
-    /// Has the labels drawn, and returns their digest.
-    pub(super) fn seal(&mut self, order: SealOrder) -> Result<String> {
-        let Answer::Sealed { digest } = self.ask(&Order::Seal(order))? else { bail!(OUT_OF_TURN) };
-        Ok(digest)
+    /// Has the labels drawn.
+    pub(super) fn seal(&mut self, order: SealOrder) -> Result<Sealed> {
+        let Answer::Sealed(sealed) = self.ask(&Order::Seal(order))? else { bail!(OUT_OF_TURN) };
+        Ok(sealed)
     }
 
     /// Starts the two servers of a pair afresh.
@@ -169,7 +212,8 @@ impl Keeper {
 
 /// The keeper's process: answers orders until its input ends.
 pub(crate) fn keep(args: &KeepArgs) -> Result<ExitCode> {
-    let mut state = State { args, servers: Vec::new(), cost_ns: 0.0, p99_us: 0.0, opened: None };
+    let base = Base { burn_ns: BASE_BURN_NS, cost_ns: 0.0, p99_us: 0.0 };
+    let mut state = State { burners: Burners::new(args)?, servers: Vec::new(), base, opened: None };
     for line in std::io::stdin().lock().lines() {
         let order = serde_json::from_str(&line.context("standard input")?).context("an order")?;
         let answer = serde_json::to_string(&state.carry_out(order)?)? + "\n";
@@ -179,11 +223,30 @@ pub(crate) fn keep(args: &KeepArgs) -> Result<ExitCode> {
 }
 
 struct State<'a> {
-    args: &'a KeepArgs,
+    burners: Burners<'a>,
     servers: Vec<Process>,
+    base: Base,
+    opened: Option<Opened>,
+}
+
+/// The server that all are compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Base {
+    /// Part of its cost that is burnt.
+    burn_ns: f64,
     cost_ns: f64,
     p99_us: f64,
-    opened: Option<Opened>,
+}
+
+impl Base {
+    /// From a pilot that burnt [`BASE_BURN_NS`]. A server that needs more by itself burns more, so that the largest effect can be
+    /// taken away from it.
+    fn of(order: &SealOrder) -> Self {
+        let own_ns = order.cost_ns - BASE_BURN_NS;
+        let share = order.effects_percent.iter().fold(0.0, |most: f64, percent| most.max(percent * 0.01)) * BURN_MARGIN;
+        let burn_ns = BASE_BURN_NS.max(share * own_ns / (1.0 - share));
+        Self { burn_ns, cost_ns: own_ns + burn_ns, p99_us: order.p99_us }
+    }
 }
 
 impl State<'_> {
@@ -193,11 +256,12 @@ impl State<'_> {
             Order::Seal(order) => {
                 let mut random = fastrand::Rng::new();
                 let nonce = (0..NONCE_BYTES).map(|_| format!("{:02x}", random.u8(..))).collect();
-                (self.cost_ns, self.p99_us) = (order.cost_ns, order.p99_us);
+                self.base = Base::of(&order);
                 let opened = Opened { nonce, labels: draw(&order, &mut random) };
                 let digest = opened.seal()?;
                 self.opened = Some(opened);
-                Answer::Sealed { digest }
+                let Base { burn_ns, cost_ns, .. } = self.base;
+                Answer::Sealed(Sealed { digest, cost_ns, burn_ns })
             }
             Order::Start { trial } => {
                 let labels = self.opened.as_ref().context("nothing is sealed")?;
@@ -212,8 +276,7 @@ impl State<'_> {
     }
 
     fn run_pair(&mut self, label: Label) -> Result<Answer> {
-        let base = vec![format!("{BASE_BURN_NS}ns")];
-        let change = burns(label, self.cost_ns, self.p99_us);
+        let (base, change) = (burns(Label::None, self.base), burns(label, self.base));
         // Which of them starts first must not tell, nor matter.
         let (base, change) = if fastrand::bool() {
             let base = self.run("base", &base)?;
@@ -226,26 +289,20 @@ impl State<'_> {
     }
 
     fn run(&mut self, name: &str, burns: &[String]) -> Result<Server> {
-        let words = ["null", "--protocol", "http", "--listen", "127.0.0.1:0"].map(OsString::from);
-        let mut command: Vec<OsString> = std::iter::once(self.args.loadgen.clone().into()).chain(words).collect();
-        command.extend(burns.iter().flat_map(|burn| [OsString::from("--burn"), burn.into()]));
-        let log = self.args.logs.join(format!("server-{name}.log"));
-        let mut process = Process::start(&command, self.args.server_cpus.as_slice(), &log, Stdio::piped())?;
-        let address = process.wait_for_ready_line(0)?;
+        let (process, load) = self.burners.start(name, burns)?;
         let pid = process.pid();
         self.servers.push(process);
-        Ok(Server { address, pid })
+        Ok(Server { pid, load })
     }
 }
 
 /// Returns what a server with this label burns, as `loadgen null --burn` takes it.
-fn burns(label: Label, cost_ns: f64, p99_us: f64) -> Vec<String> {
+fn burns(label: Label, base: Base) -> Vec<String> {
+    let Base { burn_ns, cost_ns, p99_us } = base;
     match label {
-        Label::None => vec![format!("{BASE_BURN_NS}ns")],
-        Label::Cpu { effect } => vec![format!("{:.1}ns", BASE_BURN_NS + effect * cost_ns)],
-        Label::P99 { effect } => {
-            vec![format!("{BASE_BURN_NS}ns"), format!("{:.1}us/{TAIL_EVERY}", effect * p99_us)]
-        }
+        Label::None => vec![format!("{burn_ns:.1}ns")],
+        Label::Cpu { effect } => vec![format!("{:.1}ns", burn_ns + effect * cost_ns)],
+        Label::P99 { effect } => vec![format!("{burn_ns:.1}ns"), format!("{:.1}us/{TAIL_EVERY}", effect * p99_us)],
     }
 }
 
@@ -290,9 +347,18 @@ mod tests {
 
     #[test]
     fn an_effect_is_a_share_of_the_whole_cost() {
-        assert_eq!(burns(Label::Cpu { effect: -0.1 }, 6_000.0, 400.0), ["2400.0ns"]);
-        assert_eq!(burns(Label::P99 { effect: 0.5 }, 6_000.0, 400.0), ["3000ns", "200.0us/2000"]);
-        assert_eq!(burns(Label::None, 6_000.0, 400.0), ["3000ns"]);
+        let base = Base::of(&order(1));
+        assert_eq!(base, Base { burn_ns: 3_000.0, cost_ns: 6_000.0, p99_us: 400.0 });
+        assert_eq!(burns(Label::Cpu { effect: -0.1 }, base), ["2400.0ns"]);
+        assert_eq!(burns(Label::P99 { effect: 0.5 }, base), ["3000.0ns", "200.0us/2000"]);
+        assert_eq!(burns(Label::None, base), ["3000.0ns"]);
+    }
+
+    #[test]
+    fn a_dear_server_burns_more_than_the_largest_effect() {
+        let base = Base::of(&SealOrder { cost_ns: 91_000.0, ..order(1) });
+        assert_eq!((base.burn_ns.round(), base.cost_ns.round()), (12_000.0, 100_000.0));
+        assert_eq!(burns(Label::Cpu { effect: -0.1 }, base), ["2000.0ns"]);
     }
 
     #[test]

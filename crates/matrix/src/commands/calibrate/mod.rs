@@ -1,9 +1,10 @@
 //! `bench-matrix calibrate`: blind proof of what the instrument sees on this machine.
 //!
-//! Another process, the [`keeper`], draws effects, keeps them to itself, and starts pairs of null servers that burn accordingly.
-//! This one sees two addresses, lets the servers take turns and judges. Only when all judgements are written does it ask
+//! Another process, the [`keeper`], draws effects, keeps them to itself, and starts pairs of servers that burn accordingly: null
+//! servers, or real ones. This one sees two processes, lets them take turns and judges. Only when all judgements are written does it ask
 //! for the labels, and checks that they are those that were sealed before the first pair.
 
+mod burners;
 mod keeper;
 mod verdict;
 
@@ -18,12 +19,12 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use report::roc;
-use results::{Host, StoredCalibration};
+use results::{Host, StoredCalibration, Workload};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::keeper::{KeepArgs, keep};
 use self::{
-    keeper::{Keeper, Running, SealOrder},
+    keeper::{Keeper, Running, SealOrder, Sealed},
     verdict::Calibration,
 };
 use crate::{
@@ -34,8 +35,10 @@ use crate::{
     plan::{
         args::seconds,
         cpus::CpuList,
+        filter::hint,
         setup,
         spec::{default_client_cpu, default_server_cpu},
+        subjects::{self, Subject},
     },
     run::{
         host,
@@ -73,6 +76,15 @@ pub(crate) struct CalibrateArgs {
     /// Directory to write to [default: bench-results/calibration-UTC]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Calibrate with this server instead of the null server: a program of it that burns CPU time on each request is built
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// With it: the workload, a closed loop [default: the first of a quick run]
+    #[arg(long, value_name = "NAME", requires = "server")]
+    workload: Option<String>,
+    /// With it: the back end [default: the server's own]
+    #[arg(long, value_name = "CELL", requires = "server")]
+    reference: Option<String>,
     /// CPU of the servers
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     server_cpus: Option<CpuList>,
@@ -90,7 +102,7 @@ pub(crate) struct CalibrateArgs {
     force: bool,
 }
 
-/// A base burns 3 µs of its cost, of which an effect may take away at most a part.
+/// An effect may take away a part of what is burnt at most.
 const EFFECT_PERCENT_MAX: f64 = 20.0;
 const TAIL_EFFECT_PERCENT_MAX: f64 = 1_000.0;
 
@@ -140,10 +152,69 @@ struct RoundLine<'a> {
     pairs: &'a [Pair],
 }
 
+/// What is calibrated with: null servers, or a real one under a workload.
+struct Subjects {
+    loadgen: PathBuf,
+    real: Option<Real>,
+}
+
+struct Real {
+    server: String,
+    program: PathBuf,
+    workload: Workload,
+}
+
+impl Subjects {
+    fn build(args: &CalibrateArgs) -> Result<Self> {
+        let Some(server) = &args.server else {
+            let build = if args.no_build { setup::built } else { setup::build };
+            return Ok(Self { loadgen: setup::loadgen(&build(&[], &args.profile)?), real: None });
+        };
+        let Some(subject) = subjects::named(server) else {
+            let known: Vec<&str> = subjects::SUBJECTS.iter().map(Subject::server).collect();
+            return Err(usage(format!("--server {server}: no such server; {}", hint(server, &known))));
+        };
+        let workload = chosen_workload(subject, args.workload.as_deref())?;
+        let (binaries, program) = setup::burning(server, &args.profile, args.no_build)?;
+        let real = Real { server: server.clone(), program, workload };
+        Ok(Self { loadgen: setup::loadgen(&binaries), real: Some(real) })
+    }
+
+    /// Names them in the middle of a sentence.
+    fn title(&self, reference: Option<&str>) -> String {
+        let Some(Real { server, workload, .. }) = &self.real else { return verdict::null_servers() };
+        format!("{} under {}", reference.unwrap_or(server), workload.name)
+    }
+
+    fn connections(&self) -> String {
+        self.real.as_ref().map_or_else(|| CONNECTIONS.to_owned(), |real| real.workload.connections.to_string())
+    }
+}
+
+/// Finds the workload of that name, or the first of a quick run; it has to be one whose requests are one at a time, as the burn counts
+/// turns of a connection.
+fn chosen_workload(subject: &Subject, name: Option<&str>) -> Result<Workload> {
+    let is_possible = |workload: &Workload| subject.takes_turns(workload) && workload.pipeline == 1;
+    let workloads = subject.workloads(true);
+    let mut possible = workloads.iter().filter(|workload| is_possible(workload));
+    let found = match name {
+        Some(name) => possible.find(|workload| workload.name == name),
+        None => possible.find(|workload| subject.is_quick(&workload.name)),
+    };
+    found.cloned().ok_or_else(|| {
+        let names: Vec<&str> = workloads.iter().filter(|it| is_possible(it)).map(|it| it.name.as_str()).collect();
+        let wanted = name.unwrap_or("that of a quick run");
+        usage(format!(
+            "--workload: {wanted} is none with a closed loop and one request at a time; {}",
+            hint(wanted, &names)
+        ))
+    })
+}
+
 pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
     let _lock = setup::lock(args.force)?;
-    let binaries = if args.no_build { setup::built(&[], &args.profile)? } else { setup::build(&[], &args.profile)? };
-    let loadgen = setup::loadgen(&binaries);
+    let subjects = Subjects::build(args)?;
+    let loadgen = &subjects.loadgen;
     if !args.force {
         quiet::wait()?;
     }
@@ -151,13 +222,21 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
     let cores = host::cores()?;
     let client_cpus = args.client_cpus.clone().map_or_else(|| default_client_cpu(cores, &host::siblings(0)), Ok)?;
     let (scratch, interrupts) = (Scratch::new()?, Interrupts::watch()?);
-    let bench =
-        PairBench { loadgen: &loadgen, cpus: client_cpus.as_slice(), logs: scratch.path(), interrupts: &interrupts };
+    let bench = PairBench { loadgen, cpus: client_cpus.as_slice(), logs: scratch.path(), interrupts: &interrupts };
     let directory = directory(args)?;
-    let mut keeper = Keeper::start(&loadgen, &server_cpus, scratch.path())?;
+    let real = subjects.real.as_ref();
+    let mut keeper = Keeper::start(&KeepArgs {
+        loadgen: loadgen.clone(),
+        server_cpus,
+        client_cpus: client_cpus.clone(),
+        logs: scratch.path().to_path_buf(),
+        server: real.map(|real| real.server.clone()),
+        program: real.map(|real| real.program.clone()),
+        workload: real.map(|real| real.workload.name.clone()),
+        reference: args.reference.clone(),
+    })?;
     let mut judge = Judge {
         bench,
-        client_cpus: client_cpus.text().to_owned(),
         random: fastrand::Rng::new(),
         rounds: create(&directory.join("rounds.jsonl"))?,
         judgements: create(&directory.join("judgements.jsonl"))?,
@@ -171,9 +250,10 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
         effects_percent: args.effects.clone(),
         tail_effects_percent: args.tail_effects.clone(),
     };
-    let seal = keeper.seal(order)?;
+    let Sealed { digest: seal, cost_ns, burn_ns } = keeper.seal(order)?;
     fs::write(directory.join("seal.txt"), format!("{seal}\n")).context("seal.txt")?;
-    eprintln!("a request costs {:.2} µs; labels are sealed: {seal}", cost_ns / 1e3);
+    let (cost_us, burn_us) = (cost_ns / 1e3, burn_ns / 1e3);
+    eprintln!("a request costs {cost_us:.2} µs, of which {burn_us:.2} are burnt; labels are sealed: {seal}");
     let mut judged = Vec::new();
     for trial in 0..args.trials {
         if interrupts.are_pending() {
@@ -195,9 +275,11 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
         git: setup::git(),
         profile: args.profile.clone(),
         seal,
+        servers: subjects.title(args.reference.as_deref()),
         cost_ns,
+        burn_ns,
         budget_s: args.budget,
-        connections: CONNECTIONS.to_owned(),
+        connections: subjects.connections(),
     };
     let calibration = Calibration::new(about, &opened.labels, &judged);
     publish(&directory, &calibration)?;
@@ -272,10 +354,9 @@ fn progress(trials: u32, judgement: &Judgement) -> String {
     format!("pair {}/{trials}: cost {}, p99 {}, {rounds} rounds, {seconds:.0} s", trial + 1, of(cpu), of(p99))
 }
 
-/// The judge: it knows addresses and nothing else.
+/// The judge: it knows processes, how they are loaded, and nothing else.
 struct Judge<'a> {
     bench: PairBench<'a>,
-    client_cpus: String,
     random: fastrand::Rng,
     rounds: File,
     judgements: File,
@@ -294,16 +375,9 @@ impl Judge<'_> {
     }
 
     fn round(&mut self, running: &Running) -> Result<Option<Vec<Pair>>> {
-        let contender = |server: &keeper::Server| Contender { pid: server.pid, load: self.load(&server.address) };
+        let contender = |server: &keeper::Server| Contender { pid: server.pid, load: server.load.clone() };
         let (base, change) = (contender(&running.base), contender(&running.change));
         self.bench.round([&base, &change], SHAPE, &mut self.random)
-    }
-
-    fn load(&self, address: &str) -> Vec<String> {
-        let words = ["http", "--turns", "-t", "1", "-c", CONNECTIONS, "-d", "1h", "--format", "json", "--pin"];
-        let mut words: Vec<String> = words.map(str::to_owned).to_vec();
-        words.extend([self.client_cpus.clone(), format!("http://{address}/")]);
-        words
     }
 
     /// Compares a pair until both figures are decided or time is over. `None` when the user asked to stop at once.

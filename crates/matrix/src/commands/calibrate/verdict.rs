@@ -28,10 +28,20 @@ pub(super) struct About {
     pub(super) profile: String,
     /// Digest of the labels, told before the first pair.
     pub(super) seal: String,
-    /// CPU time of a request to the server that all are compared with.
+    /// Servers that were compared, in words.
+    #[serde(default = "null_servers")]
+    pub(super) servers: String,
+    /// CPU time of a request to the server that all are compared with, and the part of it that is burnt.
     pub(super) cost_ns: f64,
+    #[serde(default)]
+    pub(super) burn_ns: f64,
     pub(super) budget_s: f64,
     pub(super) connections: String,
+}
+
+/// Servers where none is named.
+pub(super) fn null_servers() -> String {
+    "null servers".to_owned()
 }
 
 /// `calibration.json`.
@@ -117,7 +127,7 @@ impl Calibration {
         let rounds = cpu.iter().map(|case| case.scores.len()).min().unwrap_or(0);
         let roc =
             sizes(&cpu).into_iter().map(|effect| Curve { effect, points: points(&cpu, effect, rounds) }).collect();
-        let sentence = sentence(&rows, &false_alarms, about.budget_s);
+        let sentence = sentence(&rows, &false_alarms, &about);
         let roc_rounds = rounds + ROUNDS_MIN - 1;
         Self { schema: SCHEMA.to_owned(), about, sentence, false_alarms, rows, roc_rounds, roc }
     }
@@ -133,7 +143,8 @@ impl Calibration {
 
     /// As Markdown.
     pub(super) fn text(&self) -> String {
-        let About { created_utc, host, git, profile, seal, cost_ns, budget_s, connections } = &self.about;
+        let About { created_utc, host, git, profile, seal, servers, cost_ns, burn_ns, budget_s, connections } =
+            &self.about;
         let mut text = format!("{}\n\n", self.sentence);
         let heads = ["figure", "effect", "seen", "wrong way", "called alike", "interval held it", "median time"];
         let mut table = vec![heads.map(str::to_owned).to_vec()];
@@ -162,10 +173,11 @@ impl Calibration {
         let _ = writeln!(text, "{}", self.by_time());
         let _ = writeln!(
             text,
-            "Intervals in brackets are of the shares (Wilson, 95 %). An effect is a share of {:.2} µs of CPU time per request of a null server that burns 3 µs of it; \
+            "Intervals in brackets are of the shares (Wilson, 95 %). The servers are {servers}. An effect is a share of {:.2} µs of CPU time per request, of which {:.2} µs are burnt; \
              {connections} connections, a closed loop; at most {budget_s:.0} s for each pair, {profile} build, commit {}, {created_utc}, {}, {} cores. \
              Labels sealed before the first pair: sha256 {seal}.",
             cost_ns / 1e3,
+            burn_ns / 1e3,
             git.sha,
             host.kernel,
             host.cores,
@@ -279,18 +291,19 @@ fn points(cases: &[Case<'_>], size: f64, rounds: usize) -> Vec<(f64, f64)> {
 }
 
 /// What a reader of a report is to know.
-fn sentence(rows: &[Row], alarms: &[Alarms], budget_s: f64) -> String {
+fn sentence(rows: &[Row], alarms: &[Alarms], about: &About) -> String {
     let of_cost = rows.iter().filter(|row| row.metric == PairMetric::Cpu);
     let share = |row: &Row| format!("{} {} times", in_percent(row.effect), row.seen.in_words());
     let shares: Vec<String> = of_cost.map(share).collect();
-    let within = match budget_s {
+    let within = match about.budget_s {
         budget_s if budget_s < 120.0 => format!("{budget_s:.0}\u{a0}s"),
         budget_s => format!("{:.0}\u{a0}minutes", budget_s / 60.0),
     };
     let false_alarms = alarms.iter().find(|alarms| alarms.metric == PairMetric::Cpu);
     let false_alarms = false_alarms.map(|alarms| alarms.called_different.in_words()).unwrap_or_default();
     format!(
-        "On this machine, in {within} for each pair of servers at most, differences of CPU per request were seen blind: {}; equal servers were called different {false_alarms} times.",
+        "On this machine, in {within} for each pair ({}) at most, differences of CPU per request were seen blind: {}; equal servers were called different {false_alarms} times.",
+        about.servers,
         shares.join(", ")
     )
 }
@@ -306,7 +319,9 @@ pub(super) mod samples {
             git: Git { sha: "0123456".to_owned(), dirty: false },
             profile: "release".to_owned(),
             seal: "ab".to_owned(),
+            servers: null_servers(),
             cost_ns: 6_000.0,
+            burn_ns: 3_000.0,
             budget_s: 60.0,
             connections: "64".to_owned(),
         }
@@ -385,7 +400,8 @@ mod tests {
     #[test]
     fn the_sentence_and_the_tables_have_the_counts_and_their_intervals() {
         let text = calibration().text();
-        assert!(text.starts_with("On this machine, in 60\u{a0}s for each pair"), "{text}");
+        assert!(text.starts_with("On this machine, in 60\u{a0}s for each pair (null servers) at most"), "{text}");
+        assert!(text.contains("a share of 6.00 µs of CPU time per request, of which 3.00 µs are burnt"), "{text}");
         assert!(text.contains("1\u{a0}% 2 of 4 [15\u{a0}%, 85\u{a0}%] times"), "{text}");
         assert!(text.contains("called different 1 of 3 [6\u{a0}%, 79\u{a0}%] times"), "{text}");
         let line = text.lines().find(|line| line.contains("±1\u{a0}%")).unwrap();

@@ -22,7 +22,14 @@ use crate::{
         paired::{self, ERROR, Pair, Sequence},
         stats::median,
     },
-    plan::{cells::Cells, filter::Filter, setup, spec::ProgramsSpec, subjects},
+    plan::{
+        cells::Cells,
+        cpus::CpuList,
+        filter::Filter,
+        setup,
+        spec::ProgramsSpec,
+        subjects::{self, Subject},
+    },
     run::{
         host,
         interrupt::Interrupts,
@@ -130,7 +137,6 @@ fn bench(spec: &ProgramsSpec, binaries: &Path) -> Result<Bench> {
     })
 }
 
-/// Asks a program for its back ends, and prepares what its default, or the one that was named, serves.
 fn contestant(
     spec: &ProgramsSpec,
     program: &Path,
@@ -138,15 +144,29 @@ fn contestant(
     bench: &Bench,
     name: &str,
 ) -> Result<Contestant> {
-    let cells = Cells::ask_program(spec.subject, program, &spec.placement.server)?;
-    let selection = cells.select(&Filter::default(), &[], workloads, spec.reference.as_deref())?;
+    let (cells, cell) =
+        prepared(spec.subject, program, &spec.placement.server, workloads, bench, spec.reference.as_deref())?;
+    Ok(Contestant { cells, cell, log: bench.scratch.path().join(format!("server-{name}.log")) })
+}
+
+/// Asks a program for its back ends, and prepares what its default, or the one that was named, serves.
+pub(crate) fn prepared(
+    subject: &'static Subject,
+    program: &Path,
+    cpus: &CpuList,
+    workloads: &[Workload],
+    bench: &Bench,
+    reference: Option<&str>,
+) -> Result<(Cells, Cell)> {
+    let cells = Cells::ask_program(subject, program, cpus)?;
+    let selection = cells.select(&Filter::default(), &[], workloads, reference)?;
     let cell = selection.and_then(|selection| {
         let reference = selection.reference;
         selection.cells.into_iter().find(|cell| cell.id == reference && cell.role == Role::Ours)
     });
     let cell = cell.with_context(|| format!("{}: no back end can run here", program.display()))?;
-    spec.subject.prepare(std::slice::from_ref(&cell), workloads, &bench.scratch.site(), program)?;
-    Ok(Contestant { cells, cell, log: bench.scratch.path().join(format!("server-{name}.log")) })
+    subject.prepare(std::slice::from_ref(&cell), workloads, &bench.scratch.site(), program)?;
+    Ok((cells, cell))
 }
 
 struct Contest<'a> {
