@@ -15,8 +15,9 @@ use crate::{
     bit, failure,
     host::{Host, Interrupt, with_host},
     json, msgpack, pack,
-    raw::{Ended, Machine, Raised},
+    raw::{Ended, Machine, Raised, Task},
     source::{Digest, Source},
+    usage::Usage,
 };
 
 /// Name of a script's chunk, which errors show.
@@ -35,6 +36,8 @@ pub struct Engine {
     lua: Lua,
     run: Rc<Run>,
     machine: Machine,
+    /// Globals themselves, for scripts that assign none.
+    globals: Table,
     memory_max: usize,
 }
 
@@ -43,6 +46,7 @@ pub struct Engine {
 pub struct Compiled {
     digest: Digest,
     function: RegistryKey,
+    usage: Usage,
 }
 
 /// Failure to make or to use a Lua state.
@@ -81,8 +85,8 @@ impl Engine {
         let failed = |error: mlua::Error| EngineError::State(failure::plain_text(&error));
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new()).map_err(failed)?;
         let run = Rc::new(Run::new(seed));
-        let machine = sandbox(&lua, &run).map_err(failed)?;
-        let engine = Self { lua, run, machine, memory_max };
+        let (machine, globals) = sandbox(&lua, &run).map_err(failed)?;
+        let engine = Self { lua, run, machine, globals, memory_max };
         engine.poll_every(POLL_INSTRUCTIONS).map_err(failed)?;
         engine.lua.set_memory_limit(memory_max).map_err(failed)?;
         engine.collect_garbage();
@@ -111,9 +115,15 @@ impl Engine {
     /// It is no Lua 5.1, or too large.
     pub fn compile(&self, digest: Digest, source: &Source) -> Result<Compiled, EngineError> {
         let chunk = self.lua.load(source.code()).set_name(CHUNK).set_mode(ChunkMode::Text);
-        let function = chunk.into_function().and_then(|function| self.lua.create_registry_value(function));
-        let function = function.map_err(|error| EngineError::Compile(failure::plain_text(&error)))?;
-        Ok(Compiled { digest, function })
+        let compiled = chunk.into_function().and_then(|function| {
+            let usage = Usage::of(&function.dump(true));
+            if !usage.assigns {
+                // Nothing is to be refused, so each look-up of a global saves the one in the table in front of them.
+                function.set_environment(self.globals.clone())?;
+            }
+            Ok(Compiled { digest, function: self.lua.create_registry_value(function)?, usage })
+        });
+        compiled.map_err(|error| EngineError::Compile(failure::plain_text(&error)))
     }
 
     /// Runs a script that this engine has compiled, and appends its reply in the client's version.
@@ -128,7 +138,8 @@ impl Engine {
     ) -> Finished {
         self.run.begin();
         let begin = out.len();
-        let ended = with_host(host, || self.machine.run(&script.function, keys, argv, client, out));
+        let task = Task { function: &script.function, usage: script.usage, keys, argv, client };
+        let ended = with_host(host, || self.machine.run(&task, out));
         let is_error = !matches!(ended, Ended::Replied);
         if is_error && self.run.interrupt.get().is_none() {
             out.truncate(begin);
@@ -186,8 +197,8 @@ fn set_pause(lua: &Lua, percent: usize) {
     lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(percent)));
 }
 
-/// Sets up what scripts see. Returns the machine that runs them.
-fn sandbox(lua: &Lua, run: &Rc<Run>) -> mlua::Result<Machine> {
+/// Sets up what scripts see. Returns the machine that runs them, and their globals.
+fn sandbox(lua: &Lua, run: &Rc<Run>) -> mlua::Result<(Machine, Table)> {
     let native = lua.create_table()?;
     native.raw_set("caught", lua.create_function(failure::caught)?)?;
     native.raw_set("locate", lua.create_function(failure::locate)?)?;
@@ -201,7 +212,7 @@ fn sandbox(lua: &Lua, run: &Rc<Run>) -> mlua::Result<Machine> {
     let chunk = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
     let (globals, real, handler): (Table, Table, Function) = chunk.call((native, libraries))?;
     lua.set_globals(globals)?;
-    Machine::new(lua, run, real, handler)
+    Ok((Machine::new(lua, run, real.clone(), handler)?, real))
 }
 
 /// Returns the reply for an error that a script has raised.

@@ -6,6 +6,7 @@
 //! - `engine`: the state, its functions, one run;
 //! - `sandbox.lua`: the globals that scripts see, all of them read-only;
 //! - `raw`: a run, its commands and its reply, by Lua's own C interface; `unsafe` is confined to it;
+//! - `usage`: what a script does with its globals, found when it is compiled;
 //! - `api`: the rest of the table `redis`, and `math.random`;
 //! - `json`, `msgpack`, `pack`, `bit`: the libraries cjson, cmsgpack, struct and bit.
 
@@ -28,6 +29,7 @@ mod pack;
 mod raw;
 mod source;
 mod stack;
+mod usage;
 
 pub use self::{
     engine::{Compiled, Engine, EngineError, Finished},

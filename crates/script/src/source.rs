@@ -14,18 +14,19 @@ impl Digest {
 
     /// Parses forty hexadecimal digits in any case.
     pub fn parse(hex: &[u8]) -> Option<Self> {
-        let (pairs, rest) = hex.as_chunks::<2>();
+        let hex: &[u8; 40] = hex.try_into().ok()?;
+        // Without a branch or a table, so that many digits are converted at a time.
+        let (mut digits, mut are_digits) = ([0; 40], true);
+        for (value, &digit) in digits.iter_mut().zip(hex) {
+            let (number, letter) = (digit.wrapping_sub(b'0'), (digit | 0x20).wrapping_sub(b'a'));
+            *value = if number < 10 { number } else { letter.wrapping_add(10) };
+            are_digits &= (number < 10) | (letter < 6);
+        }
         let mut bytes = [0; 20];
-        if !rest.is_empty() || pairs.len() != bytes.len() {
-            return None;
+        for (byte, [high, low]) in bytes.iter_mut().zip(digits.as_chunks::<2>().0) {
+            *byte = high << 4 | low;
         }
-        let mut all = 0;
-        for (byte, &[high, low]) in bytes.iter_mut().zip(pairs) {
-            let (high, low) = (DIGITS[usize::from(high)], DIGITS[usize::from(low)]);
-            all |= high | low;
-            *byte = high << 4 | low & 15;
-        }
-        (all != NO_DIGIT).then_some(Self(bytes))
+        are_digits.then_some(Self(bytes))
     }
 
     /// Returns forty hexadecimal digits in lower case.
@@ -38,21 +39,6 @@ impl Digest {
             .collect()
     }
 }
-
-/// Mark of a byte that is no digit: no digit has all of its bits, nor have several together.
-const NO_DIGIT: u8 = 0xff;
-/// Values of hexadecimal digits, by their bytes.
-static DIGITS: [u8; 256] = {
-    let mut digits = [NO_DIGIT; 256];
-    let mut value = 0;
-    while value < 16 {
-        let [lower, upper] = [b"0123456789abcdef", b"0123456789ABCDEF"];
-        digits[lower[value] as usize] = value as u8;
-        digits[upper[value] as usize] = value as u8;
-        value += 1;
-    }
-    digits
-};
 
 /// Flags of a script's first line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -18,7 +18,7 @@ mod push;
 mod tests;
 mod write;
 
-use std::{ffi::c_int, fmt, panic, ptr, rc::Rc, slice};
+use std::{cell::Cell, ffi::c_int, fmt, panic, ptr, rc::Rc, slice};
 
 use mlua::{
     Function, Lua, RegistryKey, Table,
@@ -27,14 +27,23 @@ use mlua::{
 use wire::resp::Version;
 
 pub(crate) use self::call::{TOO_LONG, WITHOUT_ARGUMENTS, WRONG_TYPE, add_functions};
-use crate::{api::Run, number::general, stack::with_stack_of_run};
+use crate::{
+    api::Run,
+    number::general,
+    stack::with_stack_of_run,
+    usage::{Access, Usage},
+};
 
 /// Upvalues of [`enter`].
 const GLOBALS: c_int = ffi::lua_upvalueindex(1);
-const KEYS: c_int = ffi::lua_upvalueindex(2);
-const ARGV: c_int = ffi::lua_upvalueindex(3);
+const KEYS: Slot = Slot { name: ffi::lua_upvalueindex(2), lent: ffi::lua_upvalueindex(3) };
+const ARGV: Slot = Slot { name: ffi::lua_upvalueindex(4), lent: ffi::lua_upvalueindex(5) };
 /// The first of the names in [`write::FIELDS`].
-const FIRST_FIELD: c_int = 4;
+const FIRST_FIELD: c_int = 6;
+
+/// Limits of what the tables hold that scripts only look into, since it may stay there for long.
+const LENT_MAX: usize = 16;
+const LENT_BYTES_MAX: usize = 16 << 10;
 
 /// One Lua state, entered without mlua's handles.
 pub(crate) struct Machine {
@@ -42,6 +51,7 @@ pub(crate) struct Machine {
     lua: Lua,
     state: *mut lua_State,
     run: Rc<Run>,
+    lent: Lent,
     /// The function [`enter`].
     enter: RegistryKey,
     /// Function that makes a table of every error.
@@ -71,14 +81,51 @@ pub(crate) struct Raised {
     pub(crate) line: Option<Vec<u8>>,
 }
 
+/// One run of a function of the state.
+pub(crate) struct Task<'r> {
+    pub(crate) function: &'r RegistryKey,
+    pub(crate) usage: Usage,
+    pub(crate) keys: &'r [&'r [u8]],
+    pub(crate) argv: &'r [&'r [u8]],
+    /// Version of the client that is answered.
+    pub(crate) client: Version,
+}
+
 /// One run, handed to [`enter`].
 struct Request<'r> {
-    script: c_int,
-    keys: &'r [&'r [u8]],
-    argv: &'r [&'r [u8]],
-    client: Version,
+    task: &'r Task<'r>,
+    /// True if both tables are to be new, whatever the script does with them.
+    renews: bool,
+    lent: &'r Lent,
     run: &'r Run,
     out: &'r mut Vec<u8>,
+}
+
+/// Places of one of the tables that scripts find their keys and arguments in.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// Its name.
+    name: c_int,
+    /// The table that scripts share which only look into it.
+    lent: c_int,
+}
+
+/// State of the two tables that scripts share.
+#[derive(Debug, Default)]
+struct Lent {
+    keys: Loan,
+    argv: Loan,
+    /// True if the last run has left much in its own tables.
+    has_left_much: Cell<bool>,
+}
+
+/// State of a table that scripts share.
+#[derive(Debug, Default)]
+struct Loan {
+    /// Elements that may be there.
+    len: Cell<usize>,
+    /// True if it has the name among the globals.
+    is_named: Cell<bool>,
 }
 
 impl fmt::Debug for Machine {
@@ -90,9 +137,15 @@ impl fmt::Debug for Machine {
 impl Machine {
     /// Makes the machine of a state whose scripts find `KEYS` and `ARGV` in `globals`.
     pub(crate) fn new(lua: &Lua, run: &Rc<Run>, globals: Table, handler: Function) -> mlua::Result<Self> {
-        let names = ["KEYS", "ARGV"].into_iter().chain(write::FIELDS).map(|name| lua.create_string(name));
-        let names = names.collect::<mlua::Result<Vec<_>>>()?;
-        let upvalues = FIRST_FIELD - 1 + write::FIELDS.len() as c_int;
+        let mut values = vec![mlua::Value::Table(globals)];
+        for name in ["KEYS", "ARGV"] {
+            values.push(mlua::Value::String(lua.create_string(name)?));
+            values.push(mlua::Value::Table(lua.create_table_with_capacity(LENT_MAX, 0)?));
+        }
+        for name in write::FIELDS {
+            values.push(mlua::Value::String(lua.create_string(name)?));
+        }
+        let upvalues = values.len() as c_int;
         let mut state = ptr::null_mut();
         let push = |within: *mut lua_State| {
             state = within;
@@ -100,11 +153,12 @@ impl Machine {
             unsafe { ffi::lua_pushcclosure(within, enter, upvalues) }
         };
         // SAFETY: the function takes the values off the stack and pushes one, as mlua expects.
-        let enter: Function = unsafe { lua.exec_raw((globals, mlua::Variadic::from_iter(names)), push)? };
+        let enter: Function = unsafe { lua.exec_raw(mlua::Variadic::from_iter(values), push)? };
         Ok(Self {
             lua: lua.clone(),
             state,
             run: Rc::clone(run),
+            lent: Lent::default(),
             enter: lua.create_registry_value(enter)?,
             handler: lua.create_registry_value(handler)?,
             err: lua.create_registry_value("err")?,
@@ -114,18 +168,13 @@ impl Machine {
     }
 
     /// Runs a function of the state, and appends the reply that stands for its value.
-    pub(crate) fn run(
-        &self,
-        script: &RegistryKey,
-        keys: &[&[u8]],
-        argv: &[&[u8]],
-        client: Version,
-        out: &mut Vec<u8>,
-    ) -> Ended {
-        if !self.lua.owns_registry_value(script) {
+    pub(crate) fn run(&self, task: &Task<'_>, out: &mut Vec<u8>) -> Ended {
+        if !self.lua.owns_registry_value(task.function) {
             return Ended::Failed(b"it belongs to another state".to_vec());
         }
-        let mut request = Request { script: script.id(), keys, argv, client, run: &self.run, out };
+        let is_much = is_much(task.keys) || is_much(task.argv);
+        let renews = self.lent.has_left_much.replace(is_much) || is_much;
+        let mut request = Request { task, renews, lent: &self.lent, run: &self.run, out };
         let ended = with_stack_of_run(|| self.enter(&mut request));
         if let Some(panic) = self.run.panic.take() {
             panic::resume_unwind(panic);
@@ -184,17 +233,81 @@ unsafe extern "C-unwind" fn enter(state: *mut lua_State) -> c_int {
     // SAFETY: as above. Errors may be raised: all variables are references and numbers.
     unsafe {
         let request = &mut *ffi::lua_touserdata(state, 1).cast::<Request<'_>>();
-        ffi::lua_pushvalue(state, KEYS);
-        push_sequence(state, request.keys);
-        ffi::lua_rawset(state, GLOBALS);
-        ffi::lua_pushvalue(state, ARGV);
-        push_sequence(state, request.argv);
-        ffi::lua_rawset(state, GLOBALS);
-        ffi::lua_rawgeti_(state, ffi::LUA_REGISTRYINDEX, request.script);
+        let (task, lent) = (request.task, request.lent);
+        if request.renews {
+            set_own(state, KEYS, task.keys, &lent.keys);
+            set_own(state, ARGV, task.argv, &lent.argv);
+        } else {
+            set(state, KEYS, task.keys, task.usage.keys, &lent.keys);
+            set(state, ARGV, task.argv, task.usage.argv, &lent.argv);
+        }
+        ffi::lua_rawgeti_(state, ffi::LUA_REGISTRYINDEX, task.function.id());
         ffi::lua_call(state, 0, 1);
-        let versions = write::Versions { client: request.client, script: request.run.version.get() };
+        let versions = write::Versions { client: task.client, script: request.run.version.get() };
         write::write(state, versions, request.out, 0);
         0
+    }
+}
+
+/// True if these strings should not stay in the state for longer than a run.
+fn is_much(strings: &[&[u8]]) -> bool {
+    strings.len() > LENT_MAX || strings.iter().map(|string| string.len()).sum::<usize>() > LENT_BYTES_MAX
+}
+
+/// Gives a script its keys or arguments, as far as it can see them.
+///
+/// # Safety
+/// Within a guarded call, in a frame of [`enter`] that owns nothing: it may raise an error.
+unsafe fn set(state: *mut lua_State, slot: Slot, strings: &[&[u8]], access: Access, loan: &Loan) {
+    // SAFETY: as above.
+    unsafe {
+        match access {
+            Access::None => {}
+            Access::Read => lend(state, slot, strings, loan),
+            Access::Any => set_own(state, slot, strings, loan),
+        }
+    }
+}
+
+/// Puts strings into the table that scripts share which only look into it.
+///
+/// # Safety
+/// As of [`set`].
+unsafe fn lend(state: *mut lua_State, slot: Slot, strings: &[&[u8]], loan: &Loan) {
+    // SAFETY: as above. The table is as large as it has to be, so that only strings take memory.
+    unsafe {
+        let before = loan.len.get();
+        // An error may be raised between two strings.
+        loan.len.set(before.max(strings.len()));
+        for (index, string) in (1..).zip(strings) {
+            push_bytes(state, string);
+            ffi::lua_rawseti_(state, slot.lent, index);
+        }
+        for index in strings.len()..before {
+            ffi::lua_pushnil(state);
+            ffi::lua_rawseti_(state, slot.lent, index as c_int + 1);
+        }
+        loan.len.set(strings.len());
+        if !loan.is_named.get() {
+            ffi::lua_pushvalue(state, slot.name);
+            ffi::lua_pushvalue(state, slot.lent);
+            ffi::lua_rawset(state, GLOBALS);
+            loan.is_named.set(true);
+        }
+    }
+}
+
+/// Gives a script a table of its own.
+///
+/// # Safety
+/// As of [`set`].
+unsafe fn set_own(state: *mut lua_State, slot: Slot, strings: &[&[u8]], loan: &Loan) {
+    loan.is_named.set(false);
+    // SAFETY: as above.
+    unsafe {
+        ffi::lua_pushvalue(state, slot.name);
+        push_sequence(state, strings);
+        ffi::lua_rawset(state, GLOBALS);
     }
 }
 

@@ -246,3 +246,65 @@ fn no_pcall_keeps_a_script_alive_that_has_to_end() {
         assert!(scripts.host.polls < 100, "{}", scripts.host.polls);
     }
 }
+
+/// Scripts that only look into their tables share them; none may see what belongs to another.
+#[test]
+fn scripts_see_their_own_keys_and_arguments_alone() {
+    let mut scripts = Scripts::new();
+    let mut check = |text: &str, keys: &[&[u8]], argv: &[&[u8]], reply: &str| {
+        assert_eq!(scripts.run(text, keys, argv).1, reply, "{text}");
+    };
+    let look = "return {#KEYS, KEYS[1] or '-', KEYS[2] or '-', #ARGV, ARGV[1] or '-'}";
+    let all = "return {#KEYS, unpack(KEYS)}";
+    check(look, &[b"a", b"b"], &[b"x"], "*5\\r\\n:2\\r\\n$1\\r\\na\\r\\n$1\\r\\nb\\r\\n:1\\r\\n$1\\r\\nx\\r\\n");
+    check(look, &[b"c"], &[], "*5\\r\\n:1\\r\\n$1\\r\\nc\\r\\n$1\\r\\n-\\r\\n:0\\r\\n$1\\r\\n-\\r\\n");
+    check("return redis.call('a')", &[b"k"], &[b"y"], "+OK\\r\\n");
+    check(all, &[b"e", b"f"], &[], "*3\\r\\n:2\\r\\n$1\\r\\ne\\r\\n$1\\r\\nf\\r\\n");
+    check("KEYS[2] = 'z' KEYS.x = 'y' setmetatable(ARGV, {__index = {'m'}}) return 1", &[b"g"], &[], ":1\\r\\n");
+    check(look, &[], &[b"x"], "*5\\r\\n:0\\r\\n$1\\r\\n-\\r\\n$1\\r\\n-\\r\\n:1\\r\\n$1\\r\\nx\\r\\n");
+    check(
+        "return {KEYS.x or '-', KEYS[2] or '-', ARGV[1] or '-'}",
+        &[b"h"],
+        &[],
+        "*3\\r\\n$1\\r\\n-\\r\\n$1\\r\\n-\\r\\n$1\\r\\n-\\r\\n",
+    );
+    check(all, &[], &[], "*1\\r\\n:0\\r\\n");
+    let name = "ARGV";
+    check(
+        &format!("local n = 0 for k in pairs(_G) do if k == '{name}' then n = n + 1 end end return n"),
+        &[],
+        &[],
+        ":1\\r\\n",
+    );
+    check("return loadstring('return #KEYS + #ARGV')()", &[b"a"], &[b"b", b"c"], ":3\\r\\n");
+    let many: Vec<&[u8]> = vec![b"k"; 100];
+    check("return #KEYS + #ARGV", &many, &[b"x"], ":101\\r\\n");
+    check("return #KEYS + #ARGV", &many[..1], &[], ":1\\r\\n");
+    check("return KEYS[100] or KEYS[2] or #KEYS", &[b"x"], &[], ":1\\r\\n");
+}
+
+#[test]
+fn no_script_assigns_a_global() {
+    let mut scripts = Scripts::new();
+    for code in [
+        "x = 1",
+        "redis = 1",
+        "KEYS = {}",
+        "function f() end",
+        "pcall(function() x = 1 end) x = 2",
+        "_G.x = 1",
+        "loadstring('x = 1')()",
+        "local f = loadstring('return function() redis = 1 end')() f()",
+        "redis.x = 1",
+        "redis.call = 1",
+    ] {
+        let reply = scripts.reply(code);
+        assert!(reply.contains("Attempt to modify a readonly table"), "{code}: {reply}");
+        assert_eq!(scripts.reply("return redis.call('a', KEYS[1])"), "+OK\\r\\n");
+        let missing = scripts.reply("return x");
+        assert!(
+            missing.contains("user_script:1: Script attempted to access nonexistent global variable \\'x\\'"),
+            "{missing}"
+        );
+    }
+}
