@@ -58,6 +58,7 @@ impl LiveRoot {
         let is_set_back = now_ns.saturating_add(CLOCK_SKEW_NS) < known.checked_ns;
         let should_forget = new.is_some() || is_set_back;
         if let Some(new) = new {
+            tell_if_confined(&new);
             *self.root.write() = new;
         }
         if should_forget {
@@ -71,5 +72,19 @@ impl LiveRoot {
         // The time first: it is that of this root or of an earlier one, never of a later one.
         let checked_ns = self.checked_ns.load(Ordering::Acquire);
         CheckedRoot { root: Arc::clone(&self.root.read()), checked_ns }
+    }
+}
+
+/// Says what becomes of a directory that a confined process was not started with.
+fn tell_if_confined(root: &Root) {
+    let path = root.path().display();
+    if root.is_brokered() {
+        tracing::info!(
+            "{path} is another directory now: until the next upgrade (SIGUSR2) another process opens its files (--sandbox)"
+        );
+    } else if root.is_refused() {
+        tracing::warn!(
+            "{path} is another directory now, which this process may not read: confined (--sandbox), it may after an upgrade (SIGUSR2)"
+        );
     }
 }

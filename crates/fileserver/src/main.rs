@@ -60,12 +60,15 @@ impl Cli for Options {
         }
     }
 
-    /// A sample is made in the directory of temporary files.
+    /// A sample is made in the directory of temporary files, and large documents of a database are copied there.
     fn keep(&self, kept: &mut Confinement) {
         match (self.file.content(), self.file.backend) {
             (None, _) => kept.write(&env::temp_dir()),
             (Some(directory), BackendKind::Filesystem) => kept.read(directory),
-            (Some(database), BackendKind::Sqlite) => kept.read_replaceable(database),
+            (Some(database), BackendKind::Sqlite) => {
+                kept.read_replaceable(database);
+                kept.write(&env::temp_dir());
+            }
         }
     }
 

@@ -63,8 +63,8 @@ pub struct ShellArgs {
     pub user: Option<String>,
 
     /// Give up all files but those that the flags name, all programs, connections to others and signals to them (Landlock),
-    /// and all system calls but those of the server (seccomp)
-    #[arg(long, value_name = "CHOICE", default_value = "off")]
+    /// and all system calls but those of the server (seccomp); debuggers of the same user cannot look in
+    #[arg(long, value_name = "CHOICE", default_value = "auto")]
     pub sandbox: Sandbox,
 
     /// After SIGTERM, SIGINT or SIGQUIT, what is in flight has this long to finish

@@ -78,6 +78,9 @@ pub(crate) const CALL_OF_UNIX_ADDRESSES: &str = "unlink";
 /// Files are read through the page cache without waiting, and mapped ones through memory of the kernel's.
 pub(crate) const CALLS_OF_TLS: [&str; 5] = ["memfd_create", "poll", "pread64", "preadv2", "pwrite64"];
 
+/// Descriptors come from another process.
+const CALL_OF_BROKER: &str = "recvmsg";
+
 /// Confinement of a process, as far as it has come.
 #[derive(Debug)]
 pub(crate) struct Confined {
@@ -123,7 +126,11 @@ impl Confined {
             kept.calls.push(CALL_OF_PIN);
         }
         program.prepare_for_confinement();
-        let launcher = Launcher::fork(user, upgrade::PATIENCE);
+        let directories = kept.brokered();
+        if !directories.is_empty() {
+            kept.calls.push(CALL_OF_BROKER);
+        }
+        let launcher = Launcher::fork(user, upgrade::PATIENCE, directories);
         let launcher = launcher.inspect_err(|error| tracing::warn!("--sandbox: no upgrade by SIGUSR2: {error}")).ok();
         let enforced = match kept.obstacle {
             Some(obstacle) => Err(anyhow!(obstacle)),

@@ -12,9 +12,11 @@ use rustix::{
     io::{Errno, retry_on_intr},
 };
 
+pub(crate) mod broker;
 mod entries;
 mod walk;
 
+use broker::Brokered;
 pub use entries::{Entries, Entry, Seen};
 
 /// A rename somewhere in the tree can make one resolution uncertain (openat2(2), EAGAIN); twice in a row is rare.
@@ -30,16 +32,21 @@ pub struct Root {
     /// Absolute path by which it was opened.
     path: PathBuf,
     /// Device and inode. While the directory is open, no other one has them.
-    identity: (u64, u64),
+    identity: Identity,
 }
 
+/// Device and inode.
+type Identity = (u64, u64);
+
 /// Way to resolve a path beneath a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Resolver {
     /// openat2(2).
     Kernel,
     /// One openat(2) for each component ([`walk`]), where openat2 is not known.
     Walk,
+    /// Another process, where this one may not read the directory since it is confined.
+    Broker(Brokered),
 }
 
 /// A regular file, opened for reading.
@@ -212,7 +219,13 @@ impl Root {
         };
         // Where the current directory has no name any more, the path says as much as an absolute one could.
         let path = path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { directory, resolver, follows_links: true, path, identity: (stat.st_dev, stat.st_ino) })
+        let mut root = Self { directory, resolver, follows_links: true, path, identity: (stat.st_dev, stat.st_ino) };
+        if let Some(directory) = broker::find(&root.path)
+            && root.is_refused()
+        {
+            root.resolver = Resolver::Broker(directory);
+        }
+        Ok(root)
     }
 
     /// Opens the directory that the path of this root means now, if that is another one: it was removed and made again, or
@@ -269,11 +282,23 @@ impl Root {
     }
 
     fn resolve(&self, relative: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
-        match self.resolver {
-            Resolver::Kernel => resolve(&self.directory, relative, flags, self.follows_links),
-            Resolver::Walk => retry_on_intr(|| walk::open(self.directory.as_fd(), relative, flags, self.follows_links)),
-        }
+        self.resolver.open(self, relative, flags, self.follows_links)
+    }
+
+    /// Absolute path by which it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// True if this process may not read the directory.
+    pub fn is_refused(&self) -> bool {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        fs::openat(&self.directory, c".", flags, Mode::empty()).is_err_and(|error| error == Errno::ACCESS)
+    }
+
+    /// True if another process opens the files, since this one is confined and was so before the directory had its name.
+    pub fn is_brokered(&self) -> bool {
+        matches!(self.resolver, Resolver::Broker(_))
     }
 
     /// State of whatever a path means now; one cheap call, to be compared with what [`Root::open_file`] once said.
@@ -292,6 +317,17 @@ impl Root {
             return Metadata::of(self.resolve(relative, OFlags::PATH)?);
         }
         Ok(Metadata::from(&fs::statat(&self.directory, relative, AtFlags::empty())?))
+    }
+}
+
+impl Resolver {
+    fn open(self, root: &Root, relative: &[u8], flags: OFlags, follows_links: bool) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
+        match self {
+            Self::Kernel => resolve(&root.directory, relative, flags, follows_links),
+            Self::Walk => retry_on_intr(|| walk::open(root.directory.as_fd(), relative, flags, follows_links)),
+            Self::Broker(directory) => directory.open(root.identity, relative, flags, follows_links),
+        }
     }
 }
 

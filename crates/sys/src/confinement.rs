@@ -2,13 +2,14 @@
 
 use std::{
     io,
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
 };
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
+use nix::libc;
 
 use crate::{ring, seccomp::look_up_parameters};
 
@@ -34,6 +35,8 @@ pub enum Right {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Confinement {
     pub paths: Vec<PathRight>,
+    /// Directories that another one may replace: their absolute paths.
+    pub replaceable: Vec<PathBuf>,
     /// Ports that may be bound. With 0 among them all may: the one that the kernel chooses is bound again for other threads.
     pub ports: Vec<u16>,
     /// System calls that the flags of the process bring along ([`crate::seccomp`]).
@@ -77,15 +80,30 @@ impl Confinement {
     }
 
     /// Allows to read a directory, and where its name is a symbolic link, also those beside its target, so that the link can be
-    /// set anew.
-    pub fn read_relinkable(&mut self, directory: &Path) {
+    /// set anew. Another one that gets its name is read with the help of another process ([`Confinement::brokered`]).
+    pub fn read_replaceable_directory(&mut self, directory: &Path) {
         self.read(directory);
+        self.replaceable.extend(path::absolute(directory));
         if directory.is_symlink()
             && let Ok(target) = directory.canonicalize()
             && directory_of(&target).parent().is_some()
         {
             self.read(directory_of(&target));
         }
+    }
+
+    /// Returns the directories of which files may be opened by another process, which is not confined, when their names come
+    /// to mean others: those whose names this process cannot change itself.
+    pub fn brokered(&self) -> Vec<PathBuf> {
+        let written = self.paths.iter().filter(|path| path.right == Right::Write);
+        let written: Vec<_> = written.filter_map(|written| written.path.canonicalize().ok()).collect();
+        let is_safe = |directory: &&PathBuf| {
+            let names = [directory_of(directory).canonicalize(), directory.canonicalize()];
+            let [Ok(parent), Ok(target)] = names else { return false };
+            let is_written = |place: &Path| written.iter().any(|written| place.starts_with(written));
+            !is_written(&parent) && !is_written(directory_of(&target))
+        };
+        self.replaceable.iter().filter(is_safe).cloned().collect()
     }
 
     /// Allows to write a file and to make it anew: all of its directory.
@@ -132,6 +150,18 @@ impl PathRight {
         ruleset.add_rule(PathBeneath::new(opened, rights))
     }
 }
+
+/// Returns the version of the kernel's Landlock; `None`: it has none, or it is disabled.
+pub fn landlock_version() -> Option<u32> {
+    // SAFETY: without a ruleset and with this flag the call reads no memory and makes nothing.
+    let version = unsafe {
+        let none = std::ptr::null::<libc::c_void>();
+        libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, LANDLOCK_CREATE_RULESET_VERSION)
+    };
+    u32::try_from(version).ok().filter(|version| *version > 0)
+}
+
+const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
 
 fn directory_of(file: &Path) -> &Path {
     match file.parent() {
@@ -199,7 +229,7 @@ mod tests {
         symlink(&first, &link).unwrap();
         let kept = |directory: &Path| {
             let mut confinement = Confinement::default();
-            confinement.read_relinkable(directory);
+            confinement.read_replaceable_directory(directory);
             confinement
         };
         assert_eq!(kept(&first).paths.len(), 1);
@@ -214,6 +244,29 @@ mod tests {
             }
         });
         confined.join().unwrap();
+    }
+
+    /// It could have a name lead anywhere, and the other process open what is there.
+    #[test]
+    fn a_directory_whose_name_the_process_can_change_is_not_brokered() {
+        let tree = tempfile::tempdir().unwrap();
+        let path = |name: &str| tree.path().join(name);
+        for directory in ["writable/inner", "other/inner"] {
+            fs::create_dir_all(path(directory)).unwrap();
+        }
+        symlink(path("writable/inner"), path("out")).unwrap();
+        symlink(path("writable"), path("to-writable")).unwrap();
+        symlink(path("other/inner"), path("writable/link")).unwrap();
+        let mut confinement = Confinement::default();
+        confinement.write_replaceable(&path("writable/log"));
+        for name in ["writable/inner", "out", "to-writable/inner", "writable/link", "missing"] {
+            confinement.read_replaceable_directory(&path(name));
+        }
+        assert_eq!(confinement.brokered(), [] as [PathBuf; 0]);
+        for name in ["other/inner", "writable"] {
+            confinement.read_replaceable_directory(&path(name));
+        }
+        assert_eq!(confinement.brokered(), [path("other/inner"), path("writable")]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A process beside a confined one, which may start what that may not: its successor, and nothing else.
+//! A process beside a confined one, which may start what that may not, its successor and nothing else, and opens files beneath
+//! directories that have taken the place of those that the other one may read ([`broker`]).
 //!
 //! It is forked before the other one has a thread and gives anything up. The program and its arguments are those of the
 //! command line; the confined process says when, and hands over its listening sockets and what else the successor is to have. It ends
@@ -11,7 +12,8 @@ use std::{
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    process,
+    path::PathBuf,
+    process, thread,
     time::Duration,
 };
 
@@ -25,6 +27,7 @@ use rustix::{
 };
 
 use crate::{
+    beneath::broker::{self, Opener},
     confinement::hide_memory,
     successor::{HandedDescriptor, Role, Successor},
     user::Account,
@@ -57,11 +60,13 @@ pub enum LaunchError {
 }
 
 impl Launcher {
-    /// Starts the process, which becomes `user`. A successor that is not ready after `patience` is ended.
+    /// Starts the process, which becomes `user`. A successor that is not ready after `patience` is ended. Files beneath
+    /// `directories`, absolute paths, are opened there when their names mean others than now.
     ///
     /// # Errors
     /// Those of socketpair(2) and fork(2); this process has a second thread.
-    pub fn fork(user: Option<Account>, patience: Duration) -> io::Result<Self> {
+    pub fn fork(user: Option<Account>, patience: Duration, directories: Vec<PathBuf>) -> io::Result<Self> {
+        let (broker, opener) = broker::pair(directories)?;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         if std::fs::read_dir("/proc/self/task")?.count() != 1 {
             return Err(io::Error::other("this process has more than one thread"));
@@ -69,8 +74,11 @@ impl Launcher {
         // SAFETY: there is no other thread that could hold a lock for ever in the copy, or leave its data half written.
         match unsafe { libc::fork() } {
             ..0 => Err(io::Error::last_os_error()),
-            0 => process::exit(i32::from(launch_when_asked(&theirs, user, patience).is_err())),
-            1.. => Ok(Self(ours)),
+            0 => process::exit(i32::from(launch_when_asked(&theirs, opener, user, patience).is_err())),
+            1.. => {
+                broker.install();
+                Ok(Self(ours))
+            }
         }
     }
 
@@ -103,13 +111,17 @@ impl Launcher {
 }
 
 /// Starts a successor each time that the other process asks for one, until that has ended.
-fn launch_when_asked(channel: &OwnedFd, user: Option<Account>, patience: Duration) -> io::Result<()> {
+fn launch_when_asked(channel: &OwnedFd, opener: Opener, user: Option<Account>, patience: Duration) -> io::Result<()> {
     // A signal to the group is for the server; a successor begins without any blocked.
     SigSet::all().thread_block()?;
     rustix::thread::set_name(NAME)?;
-    close_all_but(channel)?;
+    close_all_but([channel, opener.descriptor()])?;
     user.map_or(Ok(()), Account::assume).map_err(io::Error::other)?;
     hide_memory()?;
+    // It waits for others than this thread does. Where it fails, the other process is told by the end of its channel.
+    if opener.has_directories() {
+        thread::Builder::new().name("opener".to_owned()).spawn(move || opener.serve())?;
+    }
     let mut line = env::args_os();
     let program = line.next().unwrap_or_default();
     let args: Vec<OsString> = line.collect();
@@ -168,11 +180,16 @@ fn receive_request(channel: &OwnedFd) -> io::Result<Option<Vec<HandedDescriptor>
     }
 }
 
-/// Closes all descriptors but one and the standard streams: sockets that the process has inherited would never be closed.
-fn close_all_but(kept: &OwnedFd) -> io::Result<()> {
-    let kept = kept.as_raw_fd().unsigned_abs();
-    close_range(3, kept - 1)?;
-    close_range(kept + 1, libc::c_uint::MAX)
+/// Closes all descriptors but these and the standard streams: sockets that the process has inherited would never be closed.
+fn close_all_but(kept: [&OwnedFd; 2]) -> io::Result<()> {
+    let mut kept = kept.map(|kept| kept.as_raw_fd().unsigned_abs());
+    kept.sort_unstable();
+    let mut first = 3;
+    for kept in kept {
+        close_range(first, kept - 1)?;
+        first = kept + 1;
+    }
+    close_range(first, libc::c_uint::MAX)
 }
 
 fn close_range(first: libc::c_uint, last: libc::c_uint) -> io::Result<()> {

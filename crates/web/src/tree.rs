@@ -82,7 +82,7 @@ impl TreeArgs {
             kept.unconfined = Some("--cgi-dir: a confined server starts no program");
         }
         for content in self.contents() {
-            kept.read_relinkable(content.root());
+            kept.read_replaceable_directory(content.root());
             let files = content.auth.basic_auth.iter().filter_map(AuthRule::file);
             files.chain(content.mime_file.as_deref()).for_each(|file| kept.read_replaceable(file));
         }

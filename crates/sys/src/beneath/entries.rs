@@ -1,6 +1,9 @@
 //! Entries of a directory with their sizes and times, for a listing.
 
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::{
+    fs::{self, AtFlags, Dir, FileType, Mode, OFlags},
+    io,
+};
 
 use super::{Metadata, OpenError, Root};
 
@@ -60,7 +63,8 @@ impl Root {
         let directory = self.resolve(relative, OFlags::DIRECTORY)?;
         let metadata = Metadata::of(&directory)?;
         let (mut entries, mut is_truncated) = (Vec::new(), false);
-        for found in Dir::read_from(&directory)? {
+        // Not opened again: what another process has opened this one may not.
+        for found in Dir::new(io::fcntl_dupfd_cloexec(&directory, 0)?)? {
             let found = found?;
             let name = found.file_name();
             if matches!(name.to_bytes(), b"." | b"..") || !keep(name.to_bytes()) {

@@ -1,4 +1,4 @@
-use std::{fs, io::Read, os::unix::fs::symlink};
+use std::{fs, io::Read, os::unix::fs::symlink, thread};
 
 use super::*;
 use crate::swapper::Swapper;
@@ -10,7 +10,7 @@ struct Tree {
 }
 
 /// `root/` with everything a tree may contain, and `secret` beside it.
-fn tree(resolver: Resolver) -> Tree {
+fn tree(resolver: Way) -> Tree {
     let outer = tempfile::tempdir().unwrap();
     let path = outer.path().join("root");
     fs::create_dir_all(path.join("sub")).unwrap();
@@ -34,11 +34,31 @@ fn tree(resolver: Resolver) -> Tree {
     }
     rustix::fs::mkfifoat(rustix::fs::CWD, path.join("fifo"), Mode::RUSR | Mode::WUSR).unwrap();
     std::os::unix::net::UnixListener::bind(path.join("socket")).unwrap();
-    let root = Root { resolver, ..Root::open(&path).unwrap() };
+    let mut root = Root::open(&path).unwrap();
+    root.resolver = match resolver {
+        Way::Kernel => Resolver::Kernel,
+        Way::Walk => Resolver::Walk,
+        Way::Broker => Resolver::Broker(broker_of(&path)),
+    };
     Tree { root, path, _outer: outer }
 }
 
-const RESOLVERS: [Resolver; 2] = [Resolver::Kernel, Resolver::Walk];
+/// Starts one on a thread, whose other end stays for the length of the tests.
+fn broker_of(directory: &Path) -> Brokered {
+    let (broker, opener) = broker::pair(vec!["/nowhere".into(), directory.to_owned()]).unwrap();
+    thread::spawn(move || opener.serve());
+    let broker: &'static broker::Broker = Box::leak(Box::new(broker));
+    broker.find(directory).unwrap()
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Kernel,
+    Walk,
+    Broker,
+}
+
+const RESOLVERS: [Way; 3] = [Way::Kernel, Way::Walk, Way::Broker];
 
 #[test]
 fn only_regular_files_beneath_the_root_open() {
@@ -145,7 +165,7 @@ fn what_has_just_changed_is_not_settled() {
 
 #[test]
 fn metadata_differs_after_every_kind_of_change() {
-    let tree = tree(Resolver::Kernel);
+    let tree = tree(Way::Kernel);
     let file = tree.path.join("file");
     let same = |before: Metadata| tree.root.stat(b"file") == Ok(before);
     let now = || tree.root.open_file(b"file").unwrap().metadata;
@@ -167,7 +187,7 @@ fn metadata_differs_after_every_kind_of_change() {
 
 #[test]
 fn a_root_must_be_a_directory_that_is_there() {
-    let tree = tree(Resolver::Kernel);
+    let tree = tree(Way::Kernel);
     assert_eq!(Root::open(tree.path.join("file")).unwrap_err(), Errno::NOTDIR);
     assert_eq!(Root::open(tree.path.join("none")).unwrap_err(), Errno::NOENT);
 }
@@ -222,4 +242,25 @@ fn a_replaced_root_is_found_by_its_path() {
     fs::remove_dir_all(path("2")).unwrap();
     fs::write(path("2"), "").unwrap();
     assert!(swapped.reopen_if_replaced().is_none(), "no directory");
+}
+
+/// By identity: what a broker opens is never beneath another directory than the one that was meant.
+#[test]
+fn a_broker_opens_beneath_one_directory_and_no_other_of_its_name() {
+    let Tree { root, path, _outer } = tree(Way::Broker);
+    assert!(root.open_file(b"file").is_ok());
+    fs::rename(&path, path.with_extension("old")).unwrap();
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("file"), "another").unwrap();
+    assert!(root.open_file(b"sub/good").is_ok(), "the same directory");
+    let Resolver::Broker(directory) = root.resolver else { unreachable!("the way of the tree") };
+    let there = root.reopen_if_replaced().unwrap();
+    let mut text = String::new();
+    let opened = directory.open(there.identity, b"file", OFlags::NONBLOCK, true).unwrap();
+    fs::File::from(opened).read_to_string(&mut text).unwrap();
+    assert_eq!(text, "another");
+    assert_eq!(root.open_file(b"sub/good").unwrap_err(), OpenError::Missing, "its name is gone");
+    assert_eq!(directory.open(there.identity, b"../secret", OFlags::NONBLOCK, true).unwrap_err(), Errno::XDEV);
+    let written = directory.open(there.identity, b"new", OFlags::CREATE | OFlags::WRONLY, true);
+    assert_eq!(written.unwrap_err(), Errno::NOENT, "only to read");
 }

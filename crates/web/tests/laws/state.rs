@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::ensure;
-use testkit::{DriverKind, check_each, eventually};
+use testkit::{DriverKind, Server, check_each, eventually};
 
 use super::{
     CHECK_EACH_TIME, CONCURRENCY, ask, expect_body, expect_status, field, get, on_every_driver, on_every_driver_alone,
@@ -100,21 +100,30 @@ fn last_modified_is_never_in_the_future() {
     });
 }
 
-/// A confined server may read what was there at the start, and no other directory of that name.
+/// Confined as servers are by default, and not.
 #[test]
 fn a_root_that_is_made_again_is_served_again() {
-    let args = [CHECK_EACH_TIME, &["--sandbox", "off"]].concat();
-    on_every_driver_alone(&args, |server, root| {
-        write(root, "file", "one")?;
-        expect_body(server, "/file", "one")?;
-        fs::remove_dir_all(root)?;
-        expect_status(server, "/file", 404)?;
-        write(root, "file", "two")?;
-        expect_body(server, "/file", "two")?;
-        fs::rename(root, root.with_extension("old"))?;
-        write(root, "file", "three")?;
-        expect_body(server, "/file", "three")
-    });
+    for sandbox in ["auto", "off"] {
+        let args = [CHECK_EACH_TIME, &["--listing", "on", "--sandbox", sandbox]].concat();
+        on_every_driver_alone(&args, serves_a_root_that_is_made_again);
+    }
+}
+
+fn serves_a_root_that_is_made_again(server: &Server, root: &Path) -> anyhow::Result<()> {
+    write(root, "file", "one")?;
+    expect_body(server, "/file", "one")?;
+    fs::remove_dir_all(root)?;
+    expect_status(server, "/file", 404)?;
+    write(root, "file", "two")?;
+    expect_body(server, "/file", "two")?;
+    fs::rename(root, root.with_extension("old"))?;
+    write(root, "file", "three")?;
+    expect_body(server, "/file", "three")?;
+    // A directory is read, and a link out of it leads nowhere.
+    write(root, "directory/name", "")?;
+    ensure!(String::from_utf8(get(server, "/directory/")?.body)?.contains("name"), "no listing");
+    symlink(root.with_extension("old").join("file"), root.join("link"))?;
+    expect_status(server, "/link", 404)
 }
 
 /// `current -> releases/N`, as deployments do it, with files of one size made in one tick of the clock.
