@@ -146,6 +146,24 @@ impl Subject {
         if self.run.binary {
             return self.load_binary(server, requests, timeout);
         }
+        let ended = run_to_end(self.load_command(server, requests, timeout)?)?;
+        // Before it begins it makes a handshake, which a fault may happen to.
+        if self.run.tls && ended.code() == Some(1) && ended.stderr.contains("cannot connect") {
+            return Ok(vec![("tls".to_owned(), 1)]);
+        }
+        if !matches!(ended.code(), Some(0 | 3)) {
+            bail!("loadgen ended with {:?}: {}", ended.code(), ended.stderr);
+        }
+        let result: serde_json::Value = serde_json::from_str(&ended.stdout).context("loadgen's result")?;
+        let failures = result["errors"].as_object().context("errors")?.iter();
+        Ok(failures.map(|(class, n)| (class.clone(), n.as_u64().unwrap_or(1))).filter(|(_, n)| *n > 0).collect())
+    }
+
+    /// Returns the load generator that sends requests and verifies each answer.
+    ///
+    /// # Errors
+    /// It has not been built.
+    pub fn load_command(&self, server: &Server, requests: u32, timeout: Duration) -> anyhow::Result<Command> {
         let mut command = Command::new(program(&self.programs, "loadgen")?);
         let (mode, options): (_, &[_]) = match self.server.load {
             LoadKind::Http => ("http", &["-t", "1", "--verify", "sha256"]),
@@ -173,17 +191,17 @@ impl Subject {
                 command.arg(queue_name(&self.place)).args((0..4).map(|id| format!("DOCUMEN{id}")))
             }
         };
-        let ended = run_to_end(command)?;
-        // Before it begins it makes a handshake, which a fault may happen to.
-        if self.run.tls && ended.code() == Some(1) && ended.stderr.contains("cannot connect") {
-            return Ok(vec![("tls".to_owned(), 1)]);
-        }
-        if !matches!(ended.code(), Some(0 | 3)) {
-            bail!("loadgen ended with {:?}: {}", ended.code(), ended.stderr);
-        }
-        let result: serde_json::Value = serde_json::from_str(&ended.stdout).context("loadgen's result")?;
-        let failures = result["errors"].as_object().context("errors")?.iter();
-        Ok(failures.map(|(class, n)| (class.clone(), n.as_u64().unwrap_or(1))).filter(|(_, n)| *n > 0).collect())
+        Ok(command)
+    }
+
+    /// Returns the kind of load that the server is made for.
+    pub fn load_kind(&self) -> LoadKind {
+        self.server.load
+    }
+
+    /// Returns the directory that is served.
+    pub fn content(&self) -> PathBuf {
+        self.place.path().join("content")
     }
 
     /// Returns the address that clients come to.

@@ -16,6 +16,7 @@ mod locks;
 mod memory;
 mod presets;
 mod record;
+mod soak;
 mod tools;
 pub(crate) mod trace;
 mod upgrades;
@@ -73,7 +74,11 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     churn_seconds: u64,
 
-    /// Upgrades on each driver in `upgrades`
+    /// Seconds of `soak`
+    #[arg(long, default_value_t = 1800, value_name = "N", value_parser = clap::value_parser!(u64).range(30..))]
+    soak_seconds: u64,
+
+    /// Upgrades of each server on each driver in `upgrades`
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     upgrades: u32,
 
@@ -89,9 +94,10 @@ pub(crate) struct Args {
 impl Args {
     /// Returns the options that decide what a step does.
     fn options(&self) -> String {
-        let Self { seconds, only, lock_seconds, trace_requests, churn_seconds, upgrades, release, kernel_root, .. } =
-            self;
-        let numbers = [*seconds, *lock_seconds, *trace_requests, *churn_seconds, u64::from(*upgrades)];
+        let Self { seconds, only, lock_seconds, trace_requests, churn_seconds, .. } = self;
+        let Self { soak_seconds, upgrades, release, kernel_root, .. } = self;
+        let upgrades = u64::from(*upgrades);
+        let numbers = [*seconds, *lock_seconds, *trace_requests, *churn_seconds, *soak_seconds, upgrades];
         format!("{numbers:?} {only:?} {release:?} {kernel_root:?}")
     }
 }
@@ -130,8 +136,10 @@ enum Step {
     Trace,
     /// Churn of sizes and times to live in kvcache under --maxmemory: resident memory stays within it and a twentieth
     Churn,
-    /// Upgrades of kvcache, one after another, while clients count: no key lost, no request run twice
+    /// Upgrades of servers, one after another, under load: nothing refused, lost or run twice, and no long waits
     Upgrades,
+    /// All servers at once, with clients that are killed or slow, files that change, and upgrades: nothing grows
+    Soak,
     /// The presets of bench-matrix about runtimes, in the shortest of visits
     Presets,
     /// The gate of docs/bench-gate.md in a repository with a commit that makes its server slower
@@ -225,6 +233,7 @@ impl Step {
             Self::Trace => trace::run(args.trace_requests),
             Self::Churn => churn::run(Duration::from_secs(args.churn_seconds)),
             Self::Upgrades => upgrades::run(args.upgrades),
+            Self::Soak => soak::run(Duration::from_secs(args.soak_seconds)),
             Self::Presets => presets::run(),
             Self::Gate => gate::run(),
         }

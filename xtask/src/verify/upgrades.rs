@@ -1,4 +1,4 @@
-//! Upgrades of kvcache while clients count: `upgrade-repeatedly` of the test kit.
+//! Upgrades of servers while clients count and measure: `upgrade-repeatedly` of the test kit.
 
 use std::process::Command;
 
@@ -8,10 +8,12 @@ use super::Outcome;
 use matrix::workspace::{cargo, metadata, root, run_shown};
 
 const TOOL: &str = "upgrade-repeatedly";
+/// Servers that listen on sockets.
+const SERVERS: [&str; 4] = ["fileserver", "http-server", "kvcache", "zerocopy"];
 
 pub(super) fn run(upgrades: u32) -> Result<Outcome> {
-    let programs = ["--package", "kvcache", "--bin", "kvcache", "--package", "testkit", "--bin", TOOL];
-    run_shown(cargo().arg("build").args(programs).current_dir(root()))?;
+    let bins = SERVERS.into_iter().chain([TOOL]).flat_map(|program| ["--bin", program]);
+    run_shown(cargo().args(["build", "--workspace"]).args(bins))?;
     let programs = metadata()?.target_directory.join("debug");
     let upgrades = upgrades.to_string();
     run_shown(Command::new(programs.join(TOOL)).arg(&programs).args(["--upgrades", &upgrades]).current_dir(root()))?;

@@ -1,27 +1,34 @@
-//! Upgrades of kvcache, one after another, while clients count: on each driver every process hands its keys to the next one. No connection is
-//! refused, the counters say what their clients were told, and no key is lost.
+//! Upgrades of servers, one after another, while clients send requests at fixed times: no connection is refused, no request is lost or
+//! run twice, and kvcache loses no key. Then each server alone, for latencies: during an upgrade the slowest request of a thousand takes at most
+//! three times as long as otherwise, where the machine is steady enough to say so.
 //!
-//! `upgrade-repeatedly DIRECTORY` takes kvcache from there; `cargo xtask verify upgrades` builds and runs it.
+//! `upgrade-repeatedly DIRECTORY` takes the servers from there; `cargo xtask verify upgrades` builds and runs it.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a command line tool talks to its user")]
 
+mod clients;
+mod latencies;
+
 use std::{
+    fs,
     path::{Path, PathBuf},
-    process::ExitCode,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    process::{Command, ExitCode},
+    sync::atomic::Ordering::Relaxed,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, anyhow, ensure};
 use clap::Parser;
+use clients::{Course, DOCUMENT, Protocol, Tally, ask_at_fixed_times};
+use latencies::{Latencies, Verdict};
 use testkit::{Client, DriverKind, Server, Successor, eventually};
 
 const CLIENTS: usize = 4;
-/// Time between two requests of a client.
-const PAUSE: Duration = Duration::from_millis(1);
-/// Keys that are there from the start.
+/// Time between two upgrades, whose requests are compared with those during upgrades.
+const REST: Duration = Duration::from_secs(1);
+/// Keys that are in kvcache from the start.
 const KEYS: usize = 1000;
 
 /// Command line.
@@ -30,76 +37,140 @@ struct Cli {
     /// Directory of the workspace's programs
     directory: PathBuf,
 
-    /// Upgrades on each driver
+    /// Upgrades of each server on each driver, all at the same time
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     upgrades: u32,
+
+    /// Upgrades of each of them alone, for latencies; none where it is 0
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    alone: u32,
+
+    /// Servers, comma separated
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "fileserver,http-server,kvcache,zerocopy",
+        value_name = "NAMES"
+    )]
+    servers: Vec<String>,
 
     /// Drivers, comma separated
     #[arg(long, value_delimiter = ',', default_value = "epoll,uring,tokio", value_name = "NAMES")]
     drivers: Vec<DriverKind>,
 }
 
+/// A server on a driver.
+struct Subject<'a> {
+    programs: &'a Path,
+    server: &'a str,
+    driver: DriverKind,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    let program = cli.directory.join("kvcache");
+    let on_drivers = |server| cli.drivers.iter().map(move |&driver| (server, driver));
+    let subjects = cli.servers.iter().flat_map(on_drivers);
+    let subjects = subjects.map(|(server, driver)| Subject { programs: &cli.directory, server, driver });
+    let subjects: Vec<_> = subjects.collect();
     let results: Vec<_> = thread::scope(|scope| {
-        let (program, upgrades) = (&program, cli.upgrades);
-        let run = |driver| scope.spawn(move || run(program, driver, upgrades));
-        let runs: Vec<_> = cli.drivers.iter().map(|&driver| run(driver)).collect();
+        let run = |subject| scope.spawn(move || run(subject, cli.upgrades));
+        let runs: Vec<_> = subjects.iter().map(run).collect();
         runs.into_iter().map(|run| run.join().unwrap_or_else(|_| Err(anyhow!("panicked")))).collect()
     });
     let mut has_failed = false;
-    for (driver, result) in cli.drivers.iter().zip(results) {
-        match result {
-            Ok(said) => println!("{driver}: {said}"),
-            Err(error) => {
-                println!("{driver}: FAILED: {error:#}");
-                has_failed = true;
-            }
-        }
+    let mut tell = |subject: &Subject<'_>, said: anyhow::Result<String>| {
+        has_failed |= said.is_err();
+        let said = said.unwrap_or_else(|error| format!("FAILED: {error:#}"));
+        println!("{} {}: {said}", subject.server, subject.driver);
+    };
+    for (subject, result) in subjects.iter().zip(results) {
+        tell(subject, result.map(|outcome| outcome.said));
+    }
+    for subject in subjects.iter().filter(|_| cli.alone > 0) {
+        tell(subject, run(subject, cli.alone).and_then(|outcome| judge(&outcome.latencies)));
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Requests of one client.
-#[derive(Debug, Default)]
-struct Tally {
-    answered: u64,
-    /// Connections that ended between two replies; a request on one of them has not been run.
-    ended: u64,
-    longest: Duration,
+fn judge(latencies: &Latencies) -> anyhow::Result<String> {
+    let (said, verdict) = latencies.compare();
+    match verdict {
+        Verdict::Within => Ok(said),
+        Verdict::Exceeded => Err(anyhow!("{said}: more than three times as long")),
+        Verdict::None(why) => Ok(format!("{said}; not judged: {why}")),
+    }
 }
 
-fn run(program: &Path, driver: DriverKind, upgrades: u32) -> anyhow::Result<String> {
-    let server = Server::start(program, ["--listen", "127.0.0.1:0", "--threads", "2", "--driver", driver.name()])?;
-    fill(&server)?;
-    let is_over = AtomicBool::new(false);
-    let (last, tallies) = thread::scope(|scope| {
-        let (server, is_over) = (&server, &is_over);
-        let clients: Vec<_> = (0..CLIENTS).map(|number| scope.spawn(move || count(server, number, is_over))).collect();
-        let last = upgrade(server, upgrades);
-        is_over.store(true, Relaxed);
-        let tallies = clients.into_iter().map(|client| client.join().unwrap_or_else(|_| Err(anyhow!("panicked"))));
-        anyhow::Ok((last?, tallies.collect::<anyhow::Result<Vec<_>>>()?))
-    })?;
-    for (number, tally) in tallies.iter().enumerate() {
-        let value = value(&mut server.connect()?, &format!("counter:{number}"))?;
-        ensure!(value == tally.answered.to_string(), "{value} increments were run, and {} answered", tally.answered);
+struct Outcome {
+    said: String,
+    latencies: Latencies,
+}
+
+fn run(subject: &Subject<'_>, upgrades: u32) -> anyhow::Result<Outcome> {
+    let content = tempfile::tempdir()?;
+    fs::write(content.path().join(DOCUMENT.0), DOCUMENT.1)?;
+    let mut command = Command::new(subject.programs.join(subject.server));
+    command.args(["--listen", "127.0.0.1:0", "--threads", "2", "--driver", subject.driver.name()]);
+    let protocol = match subject.server {
+        "kvcache" => Protocol::Counter,
+        "fileserver" => {
+            command.args(["--layout", "flat"]).arg(content.path());
+            Protocol::Original
+        }
+        _ => {
+            command.arg(content.path());
+            Protocol::Http
+        }
+    };
+    let server = Server::start_command(command, 1)?;
+    let is_cache = matches!(protocol, Protocol::Counter);
+    if is_cache {
+        fill(&server)?;
     }
-    let mut client = server.connect()?;
-    for key in 0..KEYS {
-        ensure!(value(&mut client, &format!("key:{key}"))? == key.to_string(), "key {key} is lost");
+    let (last, tallies) = upgrade_under_load(&server, protocol, upgrades)?;
+    if is_cache {
+        check_keys(&server, &tallies)?;
     }
-    drop(client);
     last.process().terminate()?;
     server.wait_for_successors()?;
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
-    let longest = tallies.iter().map(|tally| tally.longest).max().unwrap_or_default();
-    Ok(format!(
-        "{upgrades} upgrades; {} increments answered, all of them run once; {} connections ended between two replies; longest wait {longest:?}",
-        sum(|tally| tally.answered),
-        sum(|tally| tally.ended),
-    ))
+    let (answered, ended) = (sum(|tally| tally.answered), sum(|tally| tally.ended));
+    ensure!(is_cache || ended == 0, "{ended} connections ended unannounced");
+    let mut latencies = Latencies::default();
+    tallies.into_iter().for_each(|tally| latencies.append(tally.latencies));
+    let said = format!(
+        "{upgrades} upgrades; {answered} requests answered, each once; {ended} connections ended between two replies"
+    );
+    Ok(Outcome { said, latencies })
+}
+
+fn upgrade_under_load(server: &Server, protocol: Protocol, upgrades: u32) -> anyhow::Result<(Successor, Vec<Tally>)> {
+    let course = Course::default();
+    thread::scope(|scope| {
+        let course = &course;
+        let client = |number| scope.spawn(move || ask_at_fixed_times(server, protocol, number, course));
+        let clients: Vec<_> = (0..CLIENTS).map(client).collect();
+        let last = upgrade(server, upgrades, course);
+        course.is_over.store(true, Relaxed);
+        let tallies = clients.into_iter().map(|client| client.join().unwrap_or_else(|_| Err(anyhow!("panicked"))));
+        let tallies = tallies.collect::<anyhow::Result<Vec<_>>>()?;
+        Ok((last?, tallies))
+    })
+}
+
+/// Starts one successor after another, each when its predecessor has ended and a rest has passed. Returns the last one.
+fn upgrade(server: &Server, upgrades: u32, course: &Course) -> anyhow::Result<Successor> {
+    let mut last: Option<Successor> = None;
+    for number in 0..upgrades {
+        course.step.store(2 * u64::from(number) + 1, Relaxed);
+        thread::sleep(REST);
+        course.step.store(2 * u64::from(number) + 2, Relaxed);
+        let process = last.as_ref().map_or_else(|| server.process(), Successor::process);
+        let successor = server.upgrade(process).with_context(|| format!("upgrade {number}"))?;
+        eventually("the old process ends", || Ok(process.has_ended()))?;
+        last = Some(successor);
+    }
+    last.context("no upgrade")
 }
 
 fn fill(server: &Server) -> anyhow::Result<()> {
@@ -111,38 +182,16 @@ fn fill(server: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts one successor after another, each when its predecessor has ended. Returns the last one.
-fn upgrade(server: &Server, upgrades: u32) -> anyhow::Result<Successor> {
-    let mut last: Option<Successor> = None;
-    for number in 0..upgrades {
-        let process = last.as_ref().map_or_else(|| server.process(), Successor::process);
-        let successor = server.upgrade(process).with_context(|| format!("upgrade {number}"))?;
-        eventually("the old process ends", || Ok(process.has_ended()))?;
-        last = Some(successor);
+fn check_keys(server: &Server, tallies: &[Tally]) -> anyhow::Result<()> {
+    let mut client = server.connect()?;
+    for (number, tally) in tallies.iter().enumerate() {
+        let value = value(&mut client, &format!("counter:{number}"))?;
+        ensure!(value == tally.answered.to_string(), "{value} increments were run, and {} answered", tally.answered);
     }
-    last.context("no upgrade")
-}
-
-/// Increments a counter again and again, on one connection after another.
-fn count(server: &Server, number: usize, is_over: &AtomicBool) -> anyhow::Result<Tally> {
-    let request = format!("INCR counter:{number}\r\n");
-    let mut tally = Tally::default();
-    while !is_over.load(Relaxed) {
-        let mut client = server.connect()?;
-        while !is_over.load(Relaxed) {
-            let began = Instant::now();
-            let reply = client.send(request.as_bytes()).and_then(|()| client.read_line());
-            let Ok(reply) = reply else {
-                tally.ended += 1;
-                break;
-            };
-            ensure!(reply == format!(":{}\r", tally.answered + 1), "{reply:?} after {}", tally.answered);
-            tally.answered += 1;
-            tally.longest = tally.longest.max(began.elapsed());
-            thread::sleep(PAUSE);
-        }
+    for key in 0..KEYS {
+        ensure!(value(&mut client, &format!("key:{key}"))? == key.to_string(), "key {key} is lost");
     }
-    Ok(tally)
+    Ok(())
 }
 
 fn value(client: &mut Client, key: &str) -> anyhow::Result<String> {
