@@ -286,8 +286,9 @@ impl<P: Protocol> Session<P> {
     }
 
     fn resume_stream(&mut self, protocol: &P, now: Now) {
+        // This is the turn, also where the protocol has no use for it: it would be due for ever.
+        self.owes_turn = false;
         if self.has_input() || self.is_streaming(protocol) {
-            self.owes_turn = false;
             self.offer_held(protocol, now);
         }
         if self.owes_end() && self.can_take_input() {

@@ -145,3 +145,37 @@ fn a_drain_leaves_the_end_to_a_protocol_that_asks_for_it() {
     let mut s = stream(&Stream(0), Limits::default(), now);
     assert!(!s.drain(&Stream(0)) && s.has_ended(), "others end with their input");
 }
+
+/// As an HTTP/1.1 connection of a server that speaks HTTP/2, too.
+struct OneByOne;
+
+impl Protocol for OneByOne {
+    type Conn = ();
+
+    const STREAMS: bool = true;
+
+    fn open(&self, _: Peer<'_>, _: Now) {}
+
+    fn is_streaming(&self, (): &()) -> bool {
+        false
+    }
+
+    fn on_input(&self, (): &mut (), input: &[u8], _: Now, out: &mut Outbox) -> Step {
+        out.inline().extend(input);
+        Step::open(input.len())
+    }
+}
+
+/// A turn that is due for ever would keep the driver from reading the request.
+#[test]
+fn a_retired_connection_that_does_not_stream_is_owed_no_more_than_one_turn() {
+    let (protocol, now) = (OneByOne, start());
+    let socket = std::io::stdin();
+    let peer = Peer::unknown(std::os::fd::AsFd::as_fd(&socket), 0);
+    let mut s = Session::new(&protocol, peer, Limits::default(), now);
+    s.retire(&protocol, now);
+    if s.wants_turn(&protocol, false) {
+        s.resume(&protocol, now);
+    }
+    assert!(!s.wants_turn(&protocol, false) && s.wants_read());
+}

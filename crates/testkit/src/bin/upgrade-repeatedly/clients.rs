@@ -54,15 +54,21 @@ pub(crate) fn ask_at_fixed_times(
 ) -> anyhow::Result<Tally> {
     let (mut tally, mut connection) = (Tally::default(), None);
     let mut due = Instant::now();
+    let mut on_this_connection = 0;
     while !course.is_over.load(Relaxed) {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         let step = course.step.load(Relaxed);
         loop {
             let connected = match connection.take() {
                 Some(connected) => connected,
-                None => server.connect()?,
+                None => {
+                    on_this_connection = 0;
+                    server.connect()?
+                }
             };
-            match ask(connected, protocol, number, tally.answered + 1)? {
+            on_this_connection += 1;
+            let asked = ask(connected, protocol, number, tally.answered + 1);
+            match asked.with_context(|| format!("request {on_this_connection} of a connection, step {step}"))? {
                 Answer::Whole(kept) => {
                     connection = kept;
                     break;
