@@ -356,6 +356,9 @@ pub struct Host {
     /// Describes if the processor counts instructions for us.
     #[serde(default)]
     pub instruction_counter: Option<String>,
+    /// Facilities of the kernel by which our own servers confine themselves, as they do by default.
+    #[serde(default)]
+    pub confinement: Option<String>,
 }
 
 /// Reason to look twice at a visit.

@@ -40,7 +40,16 @@ pub(crate) fn facts() -> Result<Host> {
         open_files_hard,
         load1: load1(),
         instruction_counter: Some(instruction_counter()),
+        confinement: Some(confinement()),
     })
+}
+
+/// A server that confines itself has its system calls filtered, and its files checked when they are opened.
+fn confinement() -> String {
+    let landlock = sys::confinement::landlock_version().map(|version| format!("Landlock {version}"));
+    let has_filters = Path::new("/proc/sys/kernel/seccomp").exists();
+    let facilities: Vec<_> = landlock.into_iter().chain(has_filters.then(|| "seccomp".to_owned())).collect();
+    if facilities.is_empty() { "none".to_owned() } else { facilities.join(", ") }
 }
 
 /// Servers are other processes of the same user: what may be counted here may be counted there.

@@ -108,6 +108,13 @@ fn facts(view: &MatrixView<'_>) -> Vec<(&'static str, String)> {
                 host.instruction_counter.as_deref().unwrap_or("instructions are not counted")
             ),
         ),
+        (
+            "confinement",
+            host.confinement.as_ref().map_or_else(
+                || UNKNOWN.to_owned(),
+                |facilities| format!("{facilities}, which our own servers use (--sandbox auto) and peers do not"),
+            ),
+        ),
         ("load at start", format!("{:.2}", host.load1)),
         (
             "pinning",
