@@ -116,21 +116,27 @@ fn agents_share_the_load_of_a_visit() {
     let Some(binaries) = binaries().unwrap() else { return };
     let wire = Wire::new().unwrap();
     let cpus = CpuList::parse("0").unwrap();
-    let cells = Cells::ask(subjects::named("http-server").unwrap(), &binaries, &cpus, None).unwrap();
-    let visit = |agents: [&str; 2]| {
-        let bench = Bench { agents: agents.map(str::to_owned).to_vec(), ..bench(&binaries, &wire) };
-        let workload = &subjects::select(cells.subject, &["get-128B-c64".to_owned()], &bench.timing, true)[0];
+    let visit = |server: &str, workload: &str, agents: [&str; 2]| {
+        let cells = Cells::ask(subjects::named(server).unwrap(), &binaries, &cpus, None).unwrap();
+        let base = bench(&binaries, &wire);
+        let timing = Timing { slice_s: 0.5, ..base.timing.clone() };
+        let bench = Bench { agents: agents.map(str::to_owned).to_vec(), timing, ..base };
+        let workload = &subjects::select(cells.subject, &[workload.to_owned()], &bench.timing, true)[0];
         let attempt = bench.visit(&cells, &cells.reference().unwrap(), workload).unwrap();
         (attempt, std::fs::read_to_string(bench.scratch.path().join("loadgen.log")).unwrap())
     };
     // One on each side of the wire.
     let there = format!("ip netns exec {}", wire.namespace);
-    let (attempt, said) = visit(["env", &there]);
-    assert_eq!(attempt.failure, None);
-    let measured = attempt.measured.unwrap();
-    assert!(measured.ok > 0 && measured.errors.is_empty() && measured.server.is_some(), "{measured:?}");
-    assert!(said.contains("timelines are left out"), "two results were merged: {said}");
-    let (attempt, _) = visit(["env", "false"]);
+    // The keys of a cache are stored without agents, and then both ask for them.
+    for (server, workload) in [("http-server", "get-128B-c64"), ("kvcache", "get-P16")] {
+        let (attempt, said) = visit(server, workload, ["env", &there]);
+        assert_eq!(attempt.failure, None, "{server}");
+        let measured = attempt.measured.unwrap();
+        assert!(measured.ok > 0 && measured.errors.is_empty() && measured.server.is_some(), "{measured:?}");
+        assert_eq!(measured.bytes_per_key.is_some(), server == "kvcache", "{measured:?}");
+        assert!(said.contains("timelines are left out"), "two results were merged: {said}");
+    }
+    let (attempt, _) = visit("http-server", "get-128B-c64", ["env", "false"]);
     let failure = attempt.failure.unwrap();
     assert!(failure.contains("agent `false`"), "{failure}");
 }
