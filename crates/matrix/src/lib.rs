@@ -157,6 +157,7 @@ fn start(spec: &RunSpec) -> Result<ExitCode> {
         eprintln!("{}", announcement(spec));
     }
     let Plan { servers, mut setups, binaries } = plan(spec, &host)?;
+    let under_valgrind = ask_under_valgrind(&servers, &setups, &spec.placement, &spec.session)?;
     let notes = setups.iter().flat_map(|setup| &setup.notes);
     let mut notes: Vec<&String> = notes
         .filter(|note| {
@@ -164,6 +165,7 @@ fn start(spec: &RunSpec) -> Result<ExitCode> {
                 || note.starts_with("nginx is installed without")
                 || note.starts_with("Time budget")
                 || note.starts_with("System calls")
+                || note.starts_with("Instructions")
         })
         .collect();
     notes.dedup();
@@ -189,7 +191,7 @@ fn start(spec: &RunSpec) -> Result<ExitCode> {
     let matrices = manifest.matrices.iter().zip(&servers).map(|(planned, cells)| (cells.subject, &planned.setup));
     eprintln!("{}, into {}", preview::all(matrices), workspace::shown_path(&directory));
     let visits = vec![Vec::new(); manifest.matrices.len()];
-    measure(&spec.session, &manifest, visits, store, &servers, &bench)
+    measure(&spec.session, &manifest, visits, store, &servers, &under_valgrind, &bench)
 }
 
 fn resume(spec: &ResumeSpec) -> Result<ExitCode> {
@@ -232,7 +234,8 @@ fn resume(spec: &ResumeSpec) -> Result<ExitCode> {
     prepare(&servers, setups(), &bench)?;
     probe_remote(&servers, setups(), &bench)?;
     let visits = manifest.by_matrix(visits);
-    measure(session, &manifest, visits, store, &servers, &bench)
+    let under_valgrind = ask_under_valgrind(&servers, setups(), &placement, session)?;
+    measure(session, &manifest, visits, store, &servers, &under_valgrind, &bench)
 }
 
 fn binaries(subjects: &[&Subject], profile: &str, session: &SessionSpec) -> Result<PathBuf> {
@@ -247,6 +250,19 @@ fn ask(
 ) -> Result<Vec<Cells>> {
     let growth = growth.map(<[usize]>::to_vec);
     subjects.iter().map(|subject| Cells::ask(subject, binaries, &placement.server, growth.clone())).collect()
+}
+
+/// Builds and asks the servers as valgrind can run them, if the run counts instructions.
+fn ask_under_valgrind<'a>(
+    servers: &[Cells],
+    setups: impl IntoIterator<Item = &'a Setup>,
+    placement: &Placement,
+    session: &SessionSpec,
+) -> Result<Vec<Cells>> {
+    let Some(setup) = setups.into_iter().find(|setup| setup.instructions) else { return Ok(Vec::new()) };
+    let subjects: Vec<&'static Subject> = servers.iter().map(|cells| cells.subject).collect();
+    let directory = setup::under_valgrind(&subjects, &setup.profile, session.is_built)?;
+    ask(&subjects, &directory, placement, None)
 }
 
 /// For all matrices, of which there is one; but for the longest warm-up, which some may have, all are decided alike.
@@ -369,11 +385,12 @@ fn measure(
     visits: Vec<Vec<record::Visit>>,
     store: Store,
     servers: &[Cells],
+    under_valgrind: &[Cells],
     bench: &Bench,
 ) -> Result<ExitCode> {
     let directory = store.directory().to_path_buf();
     let ends_within = session.ends_within_s.map(Duration::from_secs_f64);
-    let (code, report) = Session { manifest, visits, store, servers, bench, ends_within }.run()?;
+    let (code, report) = Session { manifest, visits, store, servers, under_valgrind, bench, ends_within }.run()?;
     // What was interrupted or failed is no baseline, and is not judged.
     if code != ExitCode::SUCCESS {
         return Ok(code);

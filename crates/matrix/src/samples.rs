@@ -84,6 +84,7 @@ pub(crate) fn setup() -> Setup {
         pinning: Pinning { server_cpus: "0".to_owned(), client_cpus: "1".to_owned(), shared: false },
         remote: None,
         syscalls: false,
+        instructions: false,
         histograms: false,
         host: Host::default(),
         notes: Vec::new(),

@@ -14,19 +14,21 @@ use crate::{
     commands::compare::{self, Changes},
     judge::analysis,
     plan::order,
-    run::syscalls::Count,
+    run::{instructions::InstructionCount, syscalls::Count},
     samples,
+    store::Counts,
 };
 
 /// Set to write the schemas anew after a change of the types.
 const UPDATE: &str = "QUINTET_UPDATE_SCHEMAS";
 
-fn schemas() -> [(&'static str, Schema); 5] {
+fn schemas() -> [(&'static str, Schema); 6] {
     [
         ("manifest", schema_for!(Manifest)),
         ("visit", schema_for!(Visit)),
         ("summary", schema_for!(Report)),
         ("syscalls", schema_for!(Count)),
+        ("instructions", schema_for!(InstructionCount)),
         ("comparison", schema_for!(Changes)),
     ]
 }
@@ -114,10 +116,17 @@ fn what_is_written_follows_the_schemas() {
     check("visit", &visits[0]);
     check("visit", &Visit { measured: None, failure: Some("why".to_owned()), ..visits[0].clone() });
     let calls = Some([("read".to_owned(), 1.0)].into());
-    let (matrix, cell, workload) = ("http-server".into(), "http-server/epoll".into(), "closed".into());
+    let names = || ("http-server".to_owned(), "http-server/epoll".to_owned(), "closed".to_owned());
+    let (matrix, cell, workload) = names();
     let count = Count { matrix, cell, workload, per_request: calls, failure: None };
     check("syscalls", &count);
-    let report = analysis::with_counts(&manifest, &[visits], &[count]);
+    let (matrix, cell, workload) = names();
+    let instructions = InstructionCount { matrix, cell, workload, per_request: Some(2_000.0), failure: None };
+    check("instructions", &instructions);
+    let counts = Counts { syscalls: vec![count], instructions: vec![instructions] };
+    let report = analysis::with_counts(&manifest, &[visits], &counts);
+    let figures = report.matrices[0].figures("http-server/epoll", "closed").unwrap();
+    assert_eq!(figures.further.instructions_under_valgrind, Some(2_000.0));
     assert!(report.matrices[0].results.iter().any(|result| !matches!(result.outcome, results::Outcome::NotRun { .. })));
     check("summary", &report);
     check("comparison", &compare::changes(&report, &report));

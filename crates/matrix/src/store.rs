@@ -12,12 +12,12 @@ use results::{
     Report, SCHEMA,
     record::{Manifest, Visit},
 };
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     commands::compare::{self, Changes},
     judge::raw,
-    run::syscalls::Count,
+    run::{instructions::InstructionCount, syscalls::Count},
     tidy, usage,
 };
 
@@ -34,13 +34,15 @@ const COMPARISON_TEXT: &str = "comparison.txt";
 
 /// System calls per request, a line per cell and workload.
 const SYSCALLS: &str = "syscalls.jsonl";
+/// Instructions per request, likewise.
+const INSTRUCTIONS: &str = "instructions.jsonl";
 const HISTOGRAMS: &str = "hist";
 const LOGS: &str = "server-logs";
 /// The end of a server's log; a talkative one must not fill the disk.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// Files from which a run can be analysed again.
-pub(crate) const KEPT: [&str; 4] = [MANIFEST, VISITS, SYSCALLS, SUMMARY];
+pub(crate) const KEPT: [&str; 5] = [MANIFEST, VISITS, SYSCALLS, INSTRUCTIONS, SUMMARY];
 
 pub(crate) struct Store {
     directory: PathBuf,
@@ -86,10 +88,18 @@ impl Store {
     }
 
     pub(crate) fn append_count(&self, count: &Count) -> Result<()> {
-        let path = self.directory.join(SYSCALLS);
-        let mut file = OpenOptions::new().append(true).create(true).open(&path).context(SYSCALLS)?;
-        let line = serde_json::to_string(count)? + "\n";
-        file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).context(SYSCALLS)
+        self.append_line(SYSCALLS, count)
+    }
+
+    pub(crate) fn append_instructions(&self, count: &InstructionCount) -> Result<()> {
+        self.append_line(INSTRUCTIONS, count)
+    }
+
+    fn append_line(&self, name: &'static str, value: &impl Serialize) -> Result<()> {
+        let path = self.directory.join(name);
+        let mut file = OpenOptions::new().append(true).create(true).open(&path).context(name)?;
+        let line = serde_json::to_string(value)? + "\n";
+        file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).context(name)
     }
 
     /// Keeps the log of intervals that the generator left of a visit, if it did.
@@ -166,9 +176,20 @@ pub(crate) fn write_comparison(directory: &Path, changes: &Changes) -> Result<()
     write(&directory.join(COMPARISON_TEXT), &compare::text(changes))
 }
 
+/// Counts per request that passes of their own have made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Counts {
+    pub(crate) syscalls: Vec<Count>,
+    pub(crate) instructions: Vec<InstructionCount>,
+}
+
 /// Reads what was counted so far; a torn last line is none.
-pub(crate) fn counts(directory: &Path) -> Result<Vec<Count>> {
-    let path = directory.join(SYSCALLS);
+pub(crate) fn counts(directory: &Path) -> Result<Counts> {
+    Ok(Counts { syscalls: lines(directory, SYSCALLS)?, instructions: lines(directory, INSTRUCTIONS)? })
+}
+
+fn lines<T: DeserializeOwned>(directory: &Path, name: &'static str) -> Result<Vec<T>> {
+    let path = directory.join(name);
     if !path.exists() {
         return Ok(Vec::new());
     }
@@ -176,7 +197,7 @@ pub(crate) fn counts(directory: &Path) -> Result<Vec<Count>> {
     let (counts, whole) = parse_lines(&bytes).with_context(|| format!("{}", path.display()))?;
     if whole < bytes.len() as u64 {
         // Cut off, so that the next line starts afresh.
-        OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(whole)).context(SYSCALLS)?;
+        OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(whole)).context(name)?;
     }
     Ok(counts)
 }

@@ -57,6 +57,9 @@ pub struct Setup {
     /// System calls are counted in a pass of their own.
     #[serde(default)]
     pub syscalls: bool,
+    /// Instructions are counted under valgrind in a pass of their own.
+    #[serde(default)]
+    pub instructions: bool,
     /// The generator's histograms are kept, a file per visit.
     #[serde(default)]
     pub histograms: bool,

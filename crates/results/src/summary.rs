@@ -202,6 +202,10 @@ pub struct SecondaryFigures {
     /// Instructions of the server per request, where the processor counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions_per_request: Option<f64>,
+    /// Instructions of our server's program per request, without the kernel's, counted under valgrind in a pass of its own
+    /// (`--witness instructions`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions_under_valgrind: Option<f64>,
     /// Bytes of a reply beside its body, where they can be told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_bytes: Option<f64>,

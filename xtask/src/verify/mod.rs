@@ -11,6 +11,7 @@ mod engines;
 mod faults;
 mod fuzz;
 mod gate;
+mod instrument;
 mod ktls;
 mod locks;
 mod memory;
@@ -144,6 +145,8 @@ enum Step {
     Presets,
     /// The gate of docs/bench-gate.md in a repository with a commit that makes its server slower
     Gate,
+    /// Calibrations with real servers, and instructions as a second witness, in the shortest of visits
+    Instrument,
 }
 
 /// Outcome of a step, if nothing broke.
@@ -236,6 +239,7 @@ impl Step {
             Self::Soak => soak::run(Duration::from_secs(args.soak_seconds)),
             Self::Presets => presets::run(),
             Self::Gate => gate::run(),
+            Self::Instrument => instrument::run(),
         }
     }
 }

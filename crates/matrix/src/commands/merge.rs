@@ -8,7 +8,7 @@ use results::{
     record::{Manifest, Planned, Visit},
 };
 
-use crate::run::syscalls::Count;
+use crate::store::Counts;
 
 /// Limit of the distance between the loads that two runs offered: each found its own by calibration.
 const RATE_TOLERANCE: f64 = 0.1;
@@ -107,14 +107,18 @@ fn append(known: &mut Planned, other: Planned, is_forced: bool) -> Result<()> {
     Ok(())
 }
 
-/// System calls per request are the same in every run: the first that counted a cell is believed.
-pub(crate) fn counts(runs: Vec<Vec<Count>>) -> Vec<Count> {
-    let mut merged: Vec<Count> = Vec::new();
-    let of = |count: &Count| (count.matrix.clone(), count.cell.clone(), count.workload.clone());
-    for count in runs.into_iter().flatten().filter(|count| count.per_request.is_some()) {
-        if !merged.iter().any(|known| of(known) == of(&count)) {
-            merged.push(count);
-        }
+/// Counts per request are the same in every run: the first that counted a cell is believed.
+pub(crate) fn counts(runs: Vec<Counts>) -> Counts {
+    let (mut merged, mut known) = (Counts::default(), [BTreeSet::new(), BTreeSet::new()]);
+    for Counts { syscalls, instructions } in runs {
+        merged.syscalls.extend(syscalls.into_iter().filter(|count| {
+            let key = (count.matrix.clone(), count.cell.clone(), count.workload.clone());
+            count.per_request.is_some() && known[0].insert(key)
+        }));
+        merged.instructions.extend(instructions.into_iter().filter(|count| {
+            let key = (count.matrix.clone(), count.cell.clone(), count.workload.clone());
+            count.per_request.is_some() && known[1].insert(key)
+        }));
     }
     merged
 }
@@ -191,7 +195,12 @@ mod tests {
     use results::SCHEMA;
 
     use super::*;
-    use crate::{judge::analysis, plan::order, samples};
+    use crate::{
+        judge::analysis,
+        plan::order,
+        run::{instructions::InstructionCount, syscalls::Count},
+        samples,
+    };
 
     fn run(seed: u64, change: impl Fn(&mut Setup)) -> Run {
         let mut setup = Setup { seed, ..samples::setup() };
@@ -237,9 +246,19 @@ mod tests {
             per_request: calls.map(|calls| [("recvfrom".to_owned(), calls)].into()),
             failure: None,
         };
-        let runs =
-            vec![vec![count("a", None), count("b", Some(1.0))], vec![count("a", Some(2.0)), count("b", Some(3.0))]];
-        assert_eq!(counts(runs), [count("b", Some(1.0)), count("a", Some(2.0))]);
+        let instructions = |cell: &str, per_request| InstructionCount {
+            matrix: "http-server".to_owned(),
+            cell: cell.to_owned(),
+            workload: "closed".to_owned(),
+            per_request,
+            failure: None,
+        };
+        let run = |counts: &[(&str, Option<f64>)]| Counts {
+            syscalls: counts.iter().map(|(cell, number)| count(cell, *number)).collect(),
+            instructions: counts.iter().map(|(cell, number)| instructions(cell, *number)).collect(),
+        };
+        let runs = vec![run(&[("a", None), ("b", Some(1.0))]), run(&[("a", Some(2.0)), ("b", Some(3.0))])];
+        assert_eq!(counts(runs), run(&[("b", Some(1.0)), ("a", Some(2.0))]));
     }
 
     #[test]

@@ -147,7 +147,8 @@ fn merged(runs: &[PathBuf], out: &Path, is_forced: bool) -> Result<ExitCode> {
     let visits = manifest.by_matrix(visits);
     let counts = runs.iter().map(|run| store::counts(run)).collect::<Result<Vec<_>>>()?;
     let counts = merge::counts(counts);
-    counts.iter().try_for_each(|count| store.append_count(count))?;
+    counts.syscalls.iter().try_for_each(|count| store.append_count(count))?;
+    counts.instructions.iter().try_for_each(|count| store.append_instructions(count))?;
     let report = analysis::with_counts(&manifest, &visits, &counts);
     say(&report);
     println!("report: {}", workspace::shown_path(&store.write_summary(&manifest, &visits, &report)?));

@@ -17,7 +17,8 @@ use crate::{
         windows,
     },
     plan::{order::counting, warm_up},
-    run::syscalls::Count,
+    run::{instructions, syscalls},
+    store::Counts,
 };
 
 /// A figure of a visit; `None` where it was not measured.
@@ -45,10 +46,11 @@ pub(crate) fn report(manifest: &Manifest, visits: &[Vec<Visit>]) -> Report {
     }
 }
 
-/// The same with system calls, where they were counted.
-pub(crate) fn with_counts(manifest: &Manifest, visits: &[Vec<Visit>], counts: &[Count]) -> Report {
+/// The same with system calls and instructions, where they were counted.
+pub(crate) fn with_counts(manifest: &Manifest, visits: &[Vec<Visit>], counts: &Counts) -> Report {
     let mut report = report(manifest, visits);
-    crate::run::syscalls::add_to(&mut report, counts);
+    syscalls::add_to(&mut report, &counts.syscalls);
+    instructions::add_to(&mut report, &counts.instructions);
     report
 }
 

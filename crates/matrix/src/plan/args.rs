@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf};
 
 use crate::usage::whole;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 use crate::{
     commands::{Command, GateArgs, baseline},
@@ -52,7 +52,7 @@ pub struct Args {
     /// Continue an interrupted run: its plan, minus the visits it has
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "quick", "preset", "servers", "filter", "vary", "fix", "list", "dry_run", "out", "blocks", "slice", "warmup", "max_warmup", "turns", "seed", "workload", "conns", "pipeline", "rate", "reference",
-        "server_cpus", "client_cpus", "server_exec", "server_host", "agents", "syscalls", "hist", "against", "profile",
+        "server_cpus", "client_cpus", "server_exec", "server_host", "agents", "syscalls", "witness", "hist", "against", "profile",
     ])]
     pub(super) resume: Option<PathBuf>,
     /// Passes over all cells [default: 7, quick: 3]
@@ -104,6 +104,10 @@ pub struct Args {
     /// Count system calls per request with strace, in a pass of its own behind the blocks
     #[arg(long, conflicts_with = "server_host")]
     pub(super) syscalls: bool,
+    /// Ask a second witness: `instructions` counts those of our servers per request under valgrind, in a pass of its own behind the
+    /// blocks, and says if they agree with CPU time
+    #[arg(long, value_name = "WHICH", conflicts_with = "server_host")]
+    pub(super) witness: Option<Witness>,
     /// Keep each visit's latencies in intervals of 100 ms, as HdrHistogram logs in hist/
     #[arg(long, conflicts_with = "agents")]
     pub(super) hist: bool,
@@ -193,6 +197,13 @@ impl Args {
         ];
         given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
     }
+}
+
+/// Figure that stands beside CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Witness {
+    /// Instructions of the server's program per request, counted under valgrind
+    Instructions,
 }
 
 /// The words of `--server-exec`, at least one.

@@ -41,6 +41,18 @@ pub(crate) struct Choice {
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Facts {
     connection: Connection,
+    #[serde(default)]
+    waits_in: Option<Wait>,
+}
+
+/// System call that a driver's threads sleep in.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum Wait {
+    Ring,
+    RingPoll,
+    #[serde(other)]
+    Other,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -110,6 +122,15 @@ impl Backends {
             bail!("schema {} is not known here", backends.schema);
         }
         Ok(backends)
+    }
+
+    /// True if one of the choices is a driver whose threads sleep in io_uring_enter(2).
+    pub(crate) fn waits_in_ring(&self, factors: &BTreeMap<String, String>) -> bool {
+        let chosen = self.dimensions.iter().filter_map(|dimension| {
+            let name = factors.get(&dimension.name)?;
+            dimension.choices.iter().find(|choice| choice.name == *name)?.facts
+        });
+        chosen.into_iter().any(|facts| matches!(facts.waits_in, Some(Wait::Ring | Wait::RingPoll)))
     }
 
     /// Every combination of one choice per dimension, in order.
@@ -214,7 +235,7 @@ pub(crate) mod tests {
 
     /// A file server: without a cache map there is nothing for the default eviction to do.
     pub(crate) fn files() -> Backends {
-        let worker = Facts { connection: Connection::Worker };
+        let worker = Facts { connection: Connection::Worker, waits_in: None };
         let choice = |name: &str| Choice {
             name: name.to_owned(),
             description: name.to_owned(),

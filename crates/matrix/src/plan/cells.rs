@@ -70,6 +70,11 @@ impl Cells {
         grown.and_then(|cpus| CpuList::of(cpus).ok()).unwrap_or_else(|| self.cpus.clone())
     }
 
+    /// True if threads of the cell's server sleep in io_uring_enter(2).
+    pub(crate) fn waits_in_ring(&self, cell: &Cell) -> bool {
+        self.backends.waits_in_ring(&cell.factors)
+    }
+
     /// Writes what the cells of a run serve that not every server serves.
     pub(crate) fn prepare(&self, setup: &Setup, site: &Path) -> Result<()> {
         self.subject.prepare(&setup.cells, &setup.workloads, site, &self.executable)

@@ -21,7 +21,7 @@ use crate::{
         sweep::{self, Sweep},
         warm_up,
     },
-    run::syscalls,
+    run::{instructions, syscalls},
     usage,
     workspace::{self, cargo, first_line, run_shown},
 };
@@ -40,6 +40,25 @@ pub(crate) fn build_arguments(subjects: &[&Subject], profile: &str) -> Vec<Strin
     // By binary: the package `zerocopy` shares its name with one that others of ours depend on, which makes `-p` ambiguous.
     let programs = programs(subjects).into_iter().flat_map(|program| ["--bin", program]);
     ["build", "--profile", profile].into_iter().chain(programs).map(str::to_owned).collect()
+}
+
+/// Builds the servers again as valgrind can run them, or finds what was built before, and returns where they lie.
+pub(crate) fn under_valgrind(subjects: &[&Subject], profile: &str, is_built: bool) -> Result<PathBuf> {
+    let target = workspace::metadata()?.target_directory.join("valgrind");
+    let servers = || subjects.iter().map(|subject| subject.server());
+    if !is_built {
+        let mut command = cargo();
+        command.args(["build", "--profile", profile]).args(servers().flat_map(|server| ["--bin", server]));
+        // rustix makes system calls itself and looks for the vDSO, which valgrind hides: it can call libc instead.
+        run_shown(command.env("RUSTFLAGS", "--cfg=rustix_use_libc").env("CARGO_TARGET_DIR", &target))?;
+    }
+    let directory = target.join(profile_directory(profile));
+    match servers().find(|server| !directory.join(server).is_file()) {
+        Some(server) => {
+            Err(usage(format!("--no-build: {server} has not been built for --witness with the profile `{profile}`")))
+        }
+        None => Ok(directory),
+    }
 }
 
 /// Returns the directory of what was built before.
@@ -254,6 +273,7 @@ fn setup(
         pinning: spec.placement.pinning(),
         remote: spec.remote.clone(),
         syscalls: spec.counts_syscalls && syscalls::is_possible(),
+        instructions: spec.counts_instructions && instructions::is_possible(),
         histograms: spec.keeps_histograms,
         host: host.clone(),
         quotes: own.preset_part.and_then(presets::quotes),
@@ -315,6 +335,15 @@ fn notes(spec: &RunSpec, pace: &Pace, subject: &Subject, selection: &Selection, 
                 .to_owned()
         } else {
             "System calls were not counted: strace is not installed.".to_owned()
+        });
+    }
+    if spec.counts_instructions {
+        notes.push(if instructions::is_possible() {
+            "Instructions per request were counted under valgrind in a pass of its own, as the difference of two loads; the programs were \
+             built for it (rustix by way of libc)."
+                .to_owned()
+        } else {
+            "Instructions were not counted: valgrind is not installed.".to_owned()
         });
     }
     notes.extend(open_loops(spec, subject, &selection.reference, workloads));

@@ -93,6 +93,8 @@ pub(crate) struct RunSpec {
     /// PeerContext of the servers, if they do not run here.
     pub(crate) remote: Option<Remote>,
     pub(crate) counts_syscalls: bool,
+    /// Under valgrind.
+    pub(crate) counts_instructions: bool,
     pub(crate) keeps_histograms: bool,
     /// Cargo profile of what is measured and of what measures.
     pub(crate) profile: String,
@@ -180,6 +182,8 @@ pub(crate) struct ProgramsSpec {
     pub(crate) shape: RoundShape,
     /// For all workloads.
     pub(crate) time_budget_s: Option<f64>,
+    /// Under valgrind.
+    pub(crate) counts_instructions: bool,
     pub(crate) profile: String,
     pub(crate) is_built: bool,
     pub(crate) is_forced: bool,
@@ -217,6 +221,7 @@ impl ProgramsSpec {
             placement: placement(args, cores, siblings)?,
             shape: RoundShape { pairs, ..SHAPE },
             time_budget_s: args.time_budget,
+            counts_instructions: args.witness.is_some(),
             profile: args.profile.clone(),
             is_built: args.no_build,
             is_forced: args.force,
@@ -265,6 +270,7 @@ impl RunSpec {
             variants: args.variants,
             reference: args.reference,
             counts_syscalls: args.syscalls,
+            counts_instructions: args.witness.is_some(),
             keeps_histograms: args.hist,
             profile: args.profile,
             out: args.out,

@@ -1,6 +1,7 @@
 //! Running it: one visit after the other, on this machine or another.
 
 pub(crate) mod host;
+pub(crate) mod instructions;
 pub(crate) mod interrupt;
 pub(crate) mod load;
 pub(crate) mod machine;

@@ -24,6 +24,8 @@ use crate::run::machine::{self, Machine};
 
 /// Limit for a server to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(10);
+/// The same behind a tracer or an interpreter of its instructions, which make its start slow.
+const WRAPPED_READY_WITHIN: Duration = Duration::from_secs(60);
 /// Limit for a server to stop after SIGTERM.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 const POLL_EVERY: Duration = Duration::from_millis(2);
@@ -104,7 +106,16 @@ impl Process {
 
     /// Waits for lines `listening on ADDR` and returns the address of the one at `index`.
     pub(crate) fn wait_for_ready_line(&mut self, index: usize) -> Result<String> {
-        let deadline = Instant::now() + READY_WITHIN;
+        self.ready_line(index, READY_WITHIN)
+    }
+
+    /// Does the same for a server behind a program that makes it slow.
+    pub(crate) fn wait_for_wrapped_ready_line(&mut self, index: usize) -> Result<String> {
+        self.ready_line(index, WRAPPED_READY_WITHIN)
+    }
+
+    fn ready_line(&mut self, index: usize, limit: Duration) -> Result<String> {
+        let deadline = Instant::now() + limit;
         let mut last = None;
         for _ in 0..=index {
             last = self.line(deadline)?;

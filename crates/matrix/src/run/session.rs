@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use report::{quoted_figures, terminal};
 use results::{
-    Flag, Report,
+    Flag, Report, Role,
     record::{Manifest, Visit},
 };
 
@@ -18,7 +18,12 @@ use crate::{
         cells::Cells,
         order::{self, BlockOfMatrix, Due},
     },
-    run::{progress::Progress, syscalls, visit::Bench},
+    run::{
+        instructions::{self, InstructionCount},
+        progress::Progress,
+        syscalls,
+        visit::Bench,
+    },
     store::{self, Store},
     workspace,
 };
@@ -34,6 +39,8 @@ pub(crate) struct Session<'a> {
     pub(crate) visits: Vec<Vec<Visit>>,
     pub(crate) store: Store,
     pub(crate) servers: &'a [Cells],
+    /// The same servers as valgrind can run them; none where nobody asks for their instructions.
+    pub(crate) under_valgrind: &'a [Cells],
     pub(crate) bench: &'a Bench,
     /// Counts from here, not from when an interrupted run began.
     pub(crate) ends_within: Option<Duration>,
@@ -51,7 +58,8 @@ enum End {
 impl Session<'_> {
     /// Makes the missing visits, writes the summary, and says how it went.
     pub(crate) fn run(mut self) -> Result<(ExitCode, Report)> {
-        let outcome = self.make_visits().and_then(|end| self.count_syscalls(end));
+        let outcome =
+            self.make_visits().and_then(|end| self.count_syscalls(end)).and_then(|end| self.count_instructions(end));
         let counts = store::counts(self.store.directory())?;
         let report = analysis::with_counts(self.manifest, &self.visits, &counts);
         let path = self.store.write_summary(self.manifest, &self.visits, &report)?;
@@ -111,7 +119,7 @@ impl Session<'_> {
         if end != End::Complete {
             return Ok(end);
         }
-        let known = store::counts(self.store.directory())?;
+        let known = store::counts(self.store.directory())?.syscalls;
         for (planned, cells) in self.manifest.matrices.iter().zip(self.servers) {
             let setup = &planned.setup;
             let wanted = setup.selected().filter(|(cell, workload)| {
@@ -132,6 +140,37 @@ impl Session<'_> {
                 let told = told.or_else(|| count.failure.clone()).unwrap_or_default();
                 eprintln!("{} {}: {told}", cell.id, workload.name);
                 self.store.append_count(&count)?;
+            }
+        }
+        Ok(end)
+    }
+
+    /// The same of instructions.
+    fn count_instructions(&self, end: End) -> Result<End> {
+        if end != End::Complete {
+            return Ok(end);
+        }
+        let known = store::counts(self.store.directory())?.instructions;
+        for (planned, cells) in self.manifest.matrices.iter().zip(self.under_valgrind) {
+            let setup = &planned.setup;
+            let wanted = setup.selected().filter(|(cell, workload)| {
+                let is_known = |count: &InstructionCount| {
+                    (&count.matrix, &count.cell, &count.workload) == (&setup.server, &cell.id, &workload.name)
+                };
+                setup.instructions
+                    && cell.role == Role::Ours
+                    && syscalls::is_counted(cell, workload)
+                    && setup.why_not(&cell.id, &workload.name).is_none()
+                    && !known.iter().any(is_known)
+            });
+            for (cell, workload) in wanted {
+                let Some(count) = instructions::count(self.bench, cells, cell, workload) else {
+                    return Ok(End::Interrupted);
+                };
+                let told = count.per_request.map(|number| format!("{number:.0} instructions per request"));
+                let told = told.or_else(|| count.failure.clone()).unwrap_or_default();
+                eprintln!("{} {}: {told}", cell.id, workload.name);
+                self.store.append_instructions(&count)?;
             }
         }
         Ok(end)

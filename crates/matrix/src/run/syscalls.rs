@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     plan::{cells::Cells, subjects},
-    run::visit::Bench,
+    run::{process::Process, visit::Bench},
     workspace::first_line,
 };
 
@@ -67,8 +67,7 @@ pub(crate) fn count(bench: &Bench, cells: &Cells, cell: &Cell, workload: &Worklo
 }
 
 fn per_request(bench: &Bench, cells: &Cells, cell: &Cell, workload: &Workload) -> Result<BTreeMap<String, f64>> {
-    let more = (MORE_BYTES / workload.body_bytes.max(1)).clamp(MORE_REQUESTS_MIN, LONG - SHORT);
-    let short = MORE_REQUESTS_MIN.max(SHORT.min(more));
+    let (short, more) = requests(workload);
     let few = calls(bench, cells, cell, workload, short)?;
     let many = calls(bench, cells, cell, workload, short + more)?;
     let names: std::collections::BTreeSet<&String> = few.keys().chain(many.keys()).collect();
@@ -79,6 +78,12 @@ fn per_request(bench: &Bench, cells: &Cells, cell: &Cell, workload: &Workload) -
     // What happens a few times in a load, and not for each request, is none of its cost.
     let worth_telling = names.into_iter().map(|name| (name.clone(), slope(name))).filter(|(_, calls)| *calls >= 0.001);
     Ok(worth_telling.collect())
+}
+
+/// Requests of the short load, and how many more the long one has.
+pub(super) fn requests(workload: &Workload) -> (u64, u64) {
+    let more = (MORE_BYTES / workload.body_bytes.max(1)).clamp(MORE_REQUESTS_MIN, LONG - SHORT);
+    (MORE_REQUESTS_MIN.max(SHORT.min(more)), more)
 }
 
 /// All calls of a server that answers so many requests, by name.
@@ -96,19 +101,30 @@ fn calls(
     let mut wrapper: Vec<OsString> = ["strace", "-D", "-f", "-qq", "-c", "-o"].map(OsString::from).to_vec();
     wrapper.push(table.clone().into());
     let (server, address) = bench.start_server(cells, cell, workload, &wrapper)?;
-    let load = bench.fill(cells, cell, workload, &server, &address).and_then(|filled| {
-        filled.context("interrupted")?;
-        let arguments = bench.load_arguments(cells, cell, workload, &address, &server);
-        let load_s = cells.subject.load_s(workload, bench.timing.slice_s, bench.timing.longest_warmup_s());
-        bench.generate(&with_requests(&arguments, requests), load_s)?.context("interrupted")
-    });
-    let run = load?;
-    if run.ok != requests {
-        bail!("{} of {requests} requests were answered: {:?}", run.ok, run.errors);
-    }
+    answer(bench, cells, cell, workload, &server, &address, requests)?;
     let ended = if cell.role == Role::Peer { server.terminate().map(drop) } else { server.stop() };
     ended?;
     read_table(&table)
+}
+
+/// Fills a server and has it answer so many requests.
+pub(super) fn answer(
+    bench: &Bench,
+    cells: &Cells,
+    cell: &Cell,
+    workload: &Workload,
+    server: &Process,
+    address: &str,
+    requests: u64,
+) -> Result<()> {
+    bench.fill(cells, cell, workload, server, address)?.context("interrupted")?;
+    let arguments = bench.load_arguments(cells, cell, workload, address, server);
+    let load_s = cells.subject.load_s(workload, bench.timing.slice_s, bench.timing.longest_warmup_s());
+    let run = bench.generate(&with_requests(&arguments, requests), load_s)?.context("interrupted")?;
+    if run.ok != requests {
+        bail!("{} of {requests} requests were answered: {:?}", run.ok, run.errors);
+    }
+    Ok(())
 }
 
 /// The generator's arguments for a number of requests instead of a time.

@@ -172,7 +172,10 @@ impl Bench {
         let command = cells.command(cell, workload, &self.scratch.site(), &self.loadgen)?;
         let mut server = start(&subjects::listening_at(command, self.host), Stdio::piped())?;
         let listener = if cell.role == Role::Null { 0 } else { cells.subject.listener(workload) };
-        let address = server.wait_for_ready_line(listener)?;
+        let address = match wrapper {
+            [] => server.wait_for_ready_line(listener)?,
+            _ => server.wait_for_wrapped_ready_line(listener)?,
+        };
         // Of a TLS address it has the scheme.
         let address = address.split_once("://").map_or(address.as_str(), |(_, address)| address);
         Ok((server, address.to_owned()))

@@ -22,6 +22,7 @@ mod quoted;
 mod section;
 mod timeline;
 pub(crate) mod visits;
+mod witness;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use results::Report;
@@ -100,6 +101,7 @@ fn article(view: &MatrixView<'_>, all: &[MatrixView<'_>]) -> Markup {
         timeline::section(view),
         histogram::section(view),
         cpu_budget::section(view),
+        witness::section(view),
         Some(figures::section(view)),
         Some(environment::section(view)),
     ]

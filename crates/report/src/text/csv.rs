@@ -3,7 +3,7 @@
 use csv::Writer;
 use results::{Figures, Interval, Outcome, Ratio, Report, Role, Summary};
 
-const COLUMNS: [&str; 36] = [
+const COLUMNS: [&str; 37] = [
     "matrix",
     "cell",
     "role",
@@ -40,6 +40,7 @@ const COLUMNS: [&str; 36] = [
     "instructions_per_request",
     "warmup_s",
     "unsettled_visits",
+    "instructions_under_valgrind",
 ];
 
 /// Writes a summary as CSV. Percentiles are response times in an open loop, service times in a closed one.
@@ -101,6 +102,7 @@ fn figure_fields(figures: &Figures) -> Vec<String> {
     fields.push(number(further.instructions_per_request));
     fields.push(number(further.warmup_s));
     fields.push(further.unsettled_visits.map_or_else(String::new, |visits| visits.to_string()));
+    fields.push(number(further.instructions_under_valgrind));
     fields
 }
 

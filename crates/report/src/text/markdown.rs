@@ -9,6 +9,7 @@ use super::{
     entries::{Reasons, entry, marks},
     names::name,
     quoted_figures::quoted_figures,
+    witness,
 };
 use crate::{
     claims,
@@ -23,6 +24,7 @@ pub fn markdown(report: &Report) -> String {
         costs(summary, &mut text);
         text.push_str(&counterparts::tables(summary, "###"));
         keeping(summary, &mut text);
+        text.push_str(&witness::markdown(summary));
         text.extend(quoted_figures(summary).map(|table| table.markdown() + "\n"));
     }
     text

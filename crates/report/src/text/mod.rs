@@ -8,3 +8,4 @@ pub(crate) mod names;
 pub(crate) mod quoted_figures;
 pub mod results_pages;
 pub mod terminal;
+pub(crate) mod witness;

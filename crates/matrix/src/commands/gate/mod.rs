@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use results::{Cell, Role, Workload};
 
-use self::verdict::{Comparison, Outcome, Rule, Verdict};
+use self::verdict::{Comparison, Instructions, Outcome, Rule, Verdict};
 use super::EXIT_REGRESSION;
 use crate::{
     judge::{
@@ -31,7 +31,7 @@ use crate::{
         subjects::{self, Subject},
     },
     run::{
-        host,
+        host, instructions,
         interrupt::Interrupts,
         machine::Machine,
         pair::{RoundShape, Running},
@@ -57,6 +57,9 @@ struct Contestant {
 pub(crate) fn run(spec: &ProgramsSpec) -> Result<ExitCode> {
     let _lock = setup::lock(spec.is_forced)?;
     let binaries = if spec.is_built { setup::built(&[], &spec.profile)? } else { setup::build(&[], &spec.profile)? };
+    if spec.counts_instructions && !instructions::is_possible() {
+        bail!(crate::usage("--witness instructions: valgrind is not installed"));
+    }
     if !spec.is_forced {
         quiet::wait()?;
     }
@@ -86,7 +89,10 @@ pub(crate) fn run(spec: &ProgramsSpec) -> Result<ExitCode> {
     let mut contest = Contest { bench: &bench, contestants, rule, shape, budget, rounds, random };
     let mut comparisons = Vec::new();
     for workload in &workloads {
-        let Some(comparison) = contest.compare(workload)? else { break };
+        let Some(mut comparison) = contest.compare(workload)? else { break };
+        if spec.counts_instructions && !bench.interrupts.are_pending() {
+            comparison.instructions = Some(contest.instructions(workload));
+        }
         eprintln!("{}", comparison.line());
         comparisons.push(comparison);
         if bench.interrupts.are_pending() {
@@ -211,8 +217,22 @@ impl Contest<'_> {
                     change_us: median(&costs[1]) / 1e3,
                     rounds: cpu.rounds(),
                     seconds,
+                    instructions: None,
                 }));
             }
+        }
+    }
+
+    /// Counts the instructions of both, one after the other.
+    fn instructions(&self, workload: &Workload) -> Instructions {
+        let count = |contestant: &Contestant| {
+            instructions::per_request(self.bench, &contestant.cells, &contestant.cell, workload)
+                .map_err(|error| format!("{error:#}"))
+        };
+        let [base, change] = &self.contestants;
+        match count(base).and_then(|base| Ok((base, count(change)?))) {
+            Ok((base, change)) => Instructions::Counted { base, change },
+            Err(reason) => Instructions::NotCounted { reason },
         }
     }
 

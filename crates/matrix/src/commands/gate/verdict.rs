@@ -1,9 +1,9 @@
 //! What a gate says: a verdict on each workload, one on all of them, and the comment that tells it.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::{cmp::Ordering, fmt::Write as _, path::PathBuf};
 
 use report::significant;
-use results::words::{ratio_interval, times};
+use results::words::{agreement, ratio_interval, times};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -62,6 +62,17 @@ pub(super) struct Comparison {
     pub(super) change_us: f64,
     pub(super) rounds: usize,
     pub(super) seconds: f64,
+    /// The second witness, where it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) instructions: Option<Instructions>,
+}
+
+/// Instructions of two programs per request.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Instructions {
+    Counted { base: f64, change: f64 },
+    NotCounted { reason: String },
 }
 
 impl Comparison {
@@ -69,7 +80,24 @@ impl Comparison {
     pub(super) fn line(&self) -> String {
         let Self { workload, verdict, rounds, seconds, .. } = self;
         let ratio = self.cpu.map_or_else(String::new, in_words);
-        format!("{workload}: {} {ratio} after {rounds} rounds, {seconds:.0} s", verdict.word())
+        let witness = self.witness().map_or_else(String::new, |words| format!("; instructions: {words}"));
+        format!("{workload}: {} {ratio} after {rounds} rounds, {seconds:.0} s{witness}", verdict.word())
+    }
+
+    /// Says what the second witness said.
+    fn witness(&self) -> Option<String> {
+        Some(match self.instructions.as_ref()? {
+            Instructions::Counted { base, change } => {
+                let direction = self.cpu.map_or(Ordering::Equal, |known| match known.decision(RESOLUTION) {
+                    Decision::More => Ordering::Greater,
+                    Decision::Less => Ordering::Less,
+                    Decision::Alike | Decision::Undecided => Ordering::Equal,
+                });
+                let counts = format!("{base:.0} → {change:.0}");
+                format!("{} ({counts}): {}", times(change / base), agreement(direction, change / base))
+            }
+            Instructions::NotCounted { reason } => format!("n/a: {reason}"),
+        })
     }
 }
 
@@ -153,6 +181,16 @@ impl Outcome {
                 verdict.word()
             );
         }
+        let witness = |comparison: &Comparison| Some(format!("- `{}`: {}", comparison.workload, comparison.witness()?));
+        let witnesses: Vec<String> = self.comparisons.iter().filter_map(witness).collect();
+        if !witnesses.is_empty() {
+            let _ = writeln!(
+                text,
+                "\nInstructions of the program per request, change over base, counted under valgrind (without the kernel's), and what \
+                 they make of the difference of CPU time:\n\n{}",
+                witnesses.join("\n")
+            );
+        }
         let rounds: usize = self.comparisons.iter().map(|comparison| comparison.rounds).sum();
         let seconds: f64 = self.comparisons.iter().map(|comparison| comparison.seconds).sum();
         let _ = writeln!(
@@ -202,6 +240,7 @@ mod tests {
             change_us: 4.12,
             rounds: 7,
             seconds: 30.0,
+            instructions: None,
         };
         let comparisons = verdicts.iter().enumerate().map(comparison).collect();
         let programs = ["base", "change"].map(PathBuf::from);
@@ -218,5 +257,16 @@ mod tests {
         assert!(outcome(&[Verdict::Passed]).markdown().contains("did not become slower** by 2\u{a0}% or more"));
         assert!(outcome(&[Verdict::Cheaper; 2]).markdown().contains("became cheaper** under every"));
         assert!(outcome(&[]).markdown().starts_with("**Nothing was compared.**"));
+    }
+
+    #[test]
+    fn the_second_witness_has_a_line_for_each_workload_that_it_was_asked_about() {
+        let mut outcome = outcome(&[Verdict::Regressed; 3]);
+        assert!(!outcome.markdown().contains("valgrind"));
+        outcome.comparisons[0].instructions = Some(Instructions::Counted { base: 2_000.0, change: 2_080.0 });
+        outcome.comparisons[1].instructions = Some(Instructions::NotCounted { reason: "no valgrind".to_owned() });
+        let text = outcome.markdown();
+        assert!(text.contains("\n\n- `get-0`: 1.040× (2000 → 2080): agree\n- `get-1`: n/a: no valgrind\n\n"), "{text}");
+        assert!(!text.contains("- `get-2`"), "{text}");
     }
 }
