@@ -43,7 +43,7 @@ use results::{
 use self::{
     commands::baseline,
     plan::{
-        backends,
+        backends, builds,
         cells::Cells,
         cpus::CpuList,
         order, preview,
@@ -261,7 +261,7 @@ fn ask_under_valgrind<'a>(
 ) -> Result<Vec<Cells>> {
     let Some(setup) = setups.into_iter().find(|setup| setup.instructions) else { return Ok(Vec::new()) };
     let subjects: Vec<&'static Subject> = servers.iter().map(|cells| cells.subject).collect();
-    let directory = setup::under_valgrind(&subjects, &setup.profile, session.is_built)?;
+    let directory = builds::under_valgrind(&subjects, &setup.profile, session.is_built)?;
     ask(&subjects, &directory, placement, None)
 }
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod args;
 pub(crate) mod backends;
+pub(crate) mod builds;
 pub(crate) mod cells;
 pub(crate) mod cpus;
 pub(crate) mod filter;

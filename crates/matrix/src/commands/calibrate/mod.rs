@@ -5,6 +5,7 @@
 //! for the labels, and checks that they are those that were sealed before the first pair.
 
 mod burners;
+mod choice;
 mod keeper;
 mod verdict;
 
@@ -19,11 +20,12 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use report::roc;
-use results::{Host, StoredCalibration, Workload};
+use results::{Host, StoredCalibration};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::keeper::{KeepArgs, keep};
 use self::{
+    choice::Choice,
     keeper::{Keeper, Running, SealOrder, Sealed},
     verdict::Calibration,
 };
@@ -35,10 +37,8 @@ use crate::{
     plan::{
         args::seconds,
         cpus::CpuList,
-        filter::hint,
         setup,
         spec::{default_client_cpu, default_server_cpu},
-        subjects::{self, Subject},
     },
     run::{
         host,
@@ -152,69 +152,10 @@ struct RoundLine<'a> {
     pairs: &'a [Pair],
 }
 
-/// What is calibrated with: null servers, or a real one under a workload.
-struct Subjects {
-    loadgen: PathBuf,
-    real: Option<Real>,
-}
-
-struct Real {
-    server: String,
-    program: PathBuf,
-    workload: Workload,
-}
-
-impl Subjects {
-    fn build(args: &CalibrateArgs) -> Result<Self> {
-        let Some(server) = &args.server else {
-            let build = if args.no_build { setup::built } else { setup::build };
-            return Ok(Self { loadgen: setup::loadgen(&build(&[], &args.profile)?), real: None });
-        };
-        let Some(subject) = subjects::named(server) else {
-            let known: Vec<&str> = subjects::SUBJECTS.iter().map(Subject::server).collect();
-            return Err(usage(format!("--server {server}: no such server; {}", hint(server, &known))));
-        };
-        let workload = chosen_workload(subject, args.workload.as_deref())?;
-        let (binaries, program) = setup::burning(server, &args.profile, args.no_build)?;
-        let real = Real { server: server.clone(), program, workload };
-        Ok(Self { loadgen: setup::loadgen(&binaries), real: Some(real) })
-    }
-
-    /// Names them in the middle of a sentence.
-    fn title(&self, reference: Option<&str>) -> String {
-        let Some(Real { server, workload, .. }) = &self.real else { return verdict::null_servers() };
-        format!("{} under {}", reference.unwrap_or(server), workload.name)
-    }
-
-    fn connections(&self) -> String {
-        self.real.as_ref().map_or_else(|| CONNECTIONS.to_owned(), |real| real.workload.connections.to_string())
-    }
-}
-
-/// Finds the workload of that name, or the first of a quick run; it has to be one whose requests are one at a time, as the burn counts
-/// turns of a connection.
-fn chosen_workload(subject: &Subject, name: Option<&str>) -> Result<Workload> {
-    let is_possible = |workload: &Workload| subject.takes_turns(workload) && workload.pipeline == 1;
-    let workloads = subject.workloads(true);
-    let mut possible = workloads.iter().filter(|workload| is_possible(workload));
-    let found = match name {
-        Some(name) => possible.find(|workload| workload.name == name),
-        None => possible.find(|workload| subject.is_quick(&workload.name)),
-    };
-    found.cloned().ok_or_else(|| {
-        let names: Vec<&str> = workloads.iter().filter(|it| is_possible(it)).map(|it| it.name.as_str()).collect();
-        let wanted = name.unwrap_or("that of a quick run");
-        usage(format!(
-            "--workload: {wanted} is none with a closed loop and one request at a time; {}",
-            hint(wanted, &names)
-        ))
-    })
-}
-
 pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
     let _lock = setup::lock(args.force)?;
-    let subjects = Subjects::build(args)?;
-    let loadgen = &subjects.loadgen;
+    let choice = Choice::build(args)?;
+    let loadgen = &choice.loadgen;
     if !args.force {
         quiet::wait()?;
     }
@@ -224,7 +165,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
     let (scratch, interrupts) = (Scratch::new()?, Interrupts::watch()?);
     let bench = PairBench { loadgen, cpus: client_cpus.as_slice(), logs: scratch.path(), interrupts: &interrupts };
     let directory = directory(args)?;
-    let real = subjects.real.as_ref();
+    let real = choice.real.as_ref();
     let mut keeper = Keeper::start(&KeepArgs {
         loadgen: loadgen.clone(),
         server_cpus,
@@ -275,11 +216,11 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
         git: setup::git(),
         profile: args.profile.clone(),
         seal,
-        servers: subjects.title(args.reference.as_deref()),
+        servers: choice.title(args.reference.as_deref()),
         cost_ns,
         burn_ns,
         budget_s: args.budget,
-        connections: subjects.connections(),
+        connections: choice.connections(),
     };
     let calibration = Calibration::new(about, &opened.labels, &judged);
     publish(&directory, &calibration)?;
