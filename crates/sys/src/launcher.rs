@@ -1,5 +1,5 @@
 //! A process beside a confined one, which may start what that may not, its successor and nothing else, and opens files beneath
-//! directories that have taken the place of those that the other one may read ([`broker`]).
+//! directories that have taken the place of those that the other one may read (`beneath::broker`).
 //!
 //! It is forked before the other one has a thread and gives anything up. The program and its arguments are those of the
 //! command line; the confined process says when, and hands over its listening sockets and what else the successor is to have. It ends
