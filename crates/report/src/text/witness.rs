@@ -10,7 +10,7 @@ use results::{
 use super::names::name;
 use crate::matrix_view::MatrixView;
 
-/// What the witness is, behind the tables.
+/// Explanation of the witness, behind the tables.
 pub(crate) const NOTE: &str = "Instructions of the program per request, without the kernel’s, counted under valgrind; as a multiple of the \
     reference’s; and what they make of the difference of CPU time.";
 

@@ -20,7 +20,7 @@ use crate::{
 /// Variable by which a real server learns what to burn; see the crate `burning`.
 const VARIABLE: &str = "BURN";
 
-/// What is started.
+/// Servers to start.
 pub(super) enum Burners<'a> {
     Null(&'a KeepArgs),
     Real(Box<RealServer>),

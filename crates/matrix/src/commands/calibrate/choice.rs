@@ -1,4 +1,4 @@
-//! What a calibration is made with, from its flags: it is built and named here.
+//! Means of a calibration, built and named by its flags.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use crate::{
     usage,
 };
 
-/// What is calibrated with: null servers, or a real one under a workload.
+/// Means of a calibration: null servers, or a real one under a workload.
 pub(super) struct Choice {
     pub(super) loadgen: PathBuf,
     pub(super) real: Option<Real>,

@@ -22,7 +22,7 @@ pub(crate) const COMMAND: &str = "keep-labels";
 /// CPU time that every server burns on a request at least, so that it is slower than its generator, as real ones are, and so that
 /// an effect may be negative.
 const BASE_BURN_NS: f64 = 3_000.0;
-/// What is burnt exceeds the largest effect by this factor.
+/// Factor by which the burn exceeds the largest effect.
 const BURN_MARGIN: f64 = 1.2;
 /// Number of requests of which one is held up to move the 99th percentile: those that wait behind it are then some of a hundred.
 const TAIL_EVERY: u32 = 2_000;

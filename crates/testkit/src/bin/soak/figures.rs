@@ -7,7 +7,7 @@ const RESIDENT_SLACK_BYTES: u64 = 5 << 20;
 const DESCRIPTORS_SLACK: u64 = 8;
 const THREADS_SLACK: u64 = 4;
 
-/// What a process has at one moment.
+/// Resources of a process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) resident_bytes: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Figures {
     pub(crate) threads: u64,
 }
 
-/// What a process had in each part of the time.
+/// Resources of a process in each part of the time.
 #[derive(Debug, Default)]
 pub(crate) struct Samples(Vec<(usize, Figures)>);
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 const BEYOND: f64 = 0.001;
 /// Fewer requests have no such figure.
 const LEAST: usize = 3000;
-/// How much longer it may be during an upgrade.
+/// Factor by which it may be longer during an upgrade.
 const RATIO_MAX: f64 = 3.0;
-/// How far it may be apart between two halves of the rest: beyond that the machine is too busy to judge.
+/// Factor that may lie between two halves of the rest: beyond it the machine is too busy to judge.
 const UNREST_MAX: f64 = 1.5;
 
 /// Latencies of requests, by when they were due.
