@@ -38,14 +38,7 @@ pub(crate) fn is_possible() -> bool {
 
 /// Counts; what cannot be counted is said, and `None` is an interrupt.
 pub(crate) fn count(bench: &Bench, cells: &Cells, cell: &Cell, workload: &Workload) -> Option<InstructionCount> {
-    let outcome = per_request(bench, cells, cell, workload);
-    if bench.interrupts.are_pending() {
-        return None;
-    }
-    let (per_request, failure) = match outcome {
-        Ok(per_request) => (Some(per_request), None),
-        Err(error) => (None, Some(format!("{error:#}"))),
-    };
+    let (per_request, failure) = syscalls::counted(bench, per_request(bench, cells, cell, workload))?;
     let (cell, workload) = (cell.id.clone(), workload.name.clone());
     Some(InstructionCount { matrix: cells.subject.server().to_owned(), cell, workload, per_request, failure })
 }

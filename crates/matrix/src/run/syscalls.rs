@@ -54,16 +54,20 @@ pub(crate) fn is_counted(cell: &Cell, workload: &Workload) -> bool {
 
 /// Counts; what cannot be counted is said, and `None` is an interrupt.
 pub(crate) fn count(bench: &Bench, cells: &Cells, cell: &Cell, workload: &Workload) -> Option<Count> {
-    let outcome = per_request(bench, cells, cell, workload);
+    let (per_request, failure) = counted(bench, per_request(bench, cells, cell, workload))?;
+    let (cell, workload) = (cell.id.clone(), workload.name.clone());
+    Some(Count { matrix: cells.subject.server().to_owned(), cell, workload, per_request, failure })
+}
+
+/// Returns what was counted, or why nothing was; `None` is an interrupt.
+pub(crate) fn counted<T>(bench: &Bench, outcome: Result<T>) -> Option<(Option<T>, Option<String>)> {
     if bench.interrupts.are_pending() {
         return None;
     }
-    let (per_request, failure) = match outcome {
-        Ok(per_request) => (Some(per_request), None),
+    Some(match outcome {
+        Ok(count) => (Some(count), None),
         Err(error) => (None, Some(format!("{error:#}"))),
-    };
-    let (cell, workload) = (cell.id.clone(), workload.name.clone());
-    Some(Count { matrix: cells.subject.server().to_owned(), cell, workload, per_request, failure })
+    })
 }
 
 fn per_request(bench: &Bench, cells: &Cells, cell: &Cell, workload: &Workload) -> Result<BTreeMap<String, f64>> {

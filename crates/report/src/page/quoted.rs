@@ -2,29 +2,20 @@
 
 use maud::html;
 
-use super::section::{Section, scrolling};
+use super::section::{Section, table_of};
 use crate::{matrix_view::MatrixView, text::quoted_figures::quoted_figures};
 
 pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
     let quoted = quoted_figures(view.summary)?;
     let entries = quoted.entries(|cell| cell.label.clone());
     let (head, rows) = entries.split_first()?;
-    let table = html! {
-        table {
-            thead { tr { @for title in head { th scope="col" { (title) } } } }
-            tbody {
-                "\n"
-                @for row in rows { tr { @for entry in row { td { (entry) } } } "\n" }
-            }
-        }
-    };
     Some(Section {
         id: "quoted",
         link: "the original",
         title: "Beside what the original printed".to_owned(),
         finding: html! { "Measured elsewhere and by others: an order to compare, no ratio." },
         content: html! {
-            (scrolling("quoted figures beside ours", &table)) p.small.note { (quoted.sources()) }
+            (table_of("quoted figures beside ours", head, rows)) p.small.note { (quoted.sources()) }
         },
     })
 }

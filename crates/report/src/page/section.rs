@@ -1,7 +1,7 @@
 //! One section of a matrix's page: a heading, a sentence with the finding, and pictures or a table. All but the first are
 //! folded.
 
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 
 use crate::matrix_view::{MatrixView, is_open};
 
@@ -55,6 +55,20 @@ pub(super) fn figure(pictures: &Markup, note: &Markup) -> Markup {
 /// Wraps a table that may be wider than the screen.
 pub(super) fn scrolling(label: &str, table: &Markup) -> Markup {
     html! { div.scroll tabindex="0" role="region" aria-label=(label) { (table) } }
+}
+
+/// Writes a table whose first row is its head, in a frame for screens that are narrower.
+pub(super) fn table_of<E: Render>(label: &str, head: &[E], rows: &[impl AsRef<[E]>]) -> Markup {
+    let table = html! {
+        table {
+            thead { tr { @for title in head { th scope="col" { (title) } } } }
+            tbody {
+                "\n"
+                @for row in rows { tr { @for entry in row.as_ref() { td { (entry) } } } "\n" }
+            }
+        }
+    };
+    scrolling(label, &table)
 }
 
 /// The pictures of one workload.

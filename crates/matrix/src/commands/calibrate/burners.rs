@@ -1,11 +1,6 @@
 //! The servers of a calibration: null servers, or real ones, that burn what they are told to.
 
-use std::{
-    cell::RefCell,
-    ffi::OsString,
-    net::{IpAddr, Ipv4Addr},
-    process::Stdio,
-};
+use std::{ffi::OsString, process::Stdio};
 
 use anyhow::{Context, Result, bail};
 use results::{Cell, Workload};
@@ -14,7 +9,7 @@ use super::{CONNECTIONS, keeper::KeepArgs};
 use crate::{
     commands::gate,
     plan::{cells::Cells, setup::Placement, subjects},
-    run::{host, interrupt::Interrupts, machine::Machine, process::Process, site::Scratch, visit::Bench},
+    run::{process::Process, visit::Bench},
 };
 
 /// Variable by which a real server learns what to burn; see the crate `burning`.
@@ -39,25 +34,12 @@ impl<'a> Burners<'a> {
         let (Some(server), Some(program), Some(workload)) = (&args.server, &args.program, &args.workload) else {
             return Ok(Self::Null(args));
         };
-        host::raise_open_files()?;
         let subject = subjects::named(server).with_context(|| format!("{server}: no such server"))?;
         let placement = Placement { server: args.server_cpus.clone(), client: args.client_cpus.clone() };
         let timing = placement.timing(1.0, 0.0, None);
         let workloads = subjects::select(subject, std::slice::from_ref(workload), &timing, true);
-        let bench = Bench {
-            scratch: Scratch::new()?,
-            loadgen: args.loadgen.clone(),
-            // Of peers, which are not started.
-            binaries: program.parent().unwrap_or(program).to_path_buf(),
-            timing,
-            machine: Machine::Here,
-            host: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            agents: Vec::new(),
-            histograms: None,
-            turns: [].into(),
-            interrupts: Interrupts::watch()?,
-            checked: RefCell::default(),
-        };
+        // The directory is that of peers, which are not started.
+        let bench = gate::bench(timing, args.loadgen.clone(), program.parent().unwrap_or(program))?;
         let (cells, cell) =
             gate::prepared(subject, program, &placement.server, &workloads, &bench, args.reference.as_deref())?;
         let workload = workloads.into_iter().next().with_context(|| format!("{workload}: no such workload"))?;

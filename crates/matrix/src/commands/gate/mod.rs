@@ -28,7 +28,7 @@ use crate::{
         filter::Filter,
         setup,
         spec::ProgramsSpec,
-        subjects::{self, Subject},
+        subjects::{self, Subject, Timing},
     },
     run::{
         host, instructions,
@@ -63,7 +63,7 @@ pub(crate) fn run(spec: &ProgramsSpec) -> Result<ExitCode> {
     if !spec.is_forced {
         quiet::wait()?;
     }
-    let bench = bench(spec, &binaries)?;
+    let bench = bench(spec.placement.timing(1.0, 0.0, None), setup::loadgen(&binaries), &binaries)?;
     let timing = &bench.timing;
     // Keys and files are stored anew in each round: those of a quick run.
     let known = subjects::select(spec.subject, &spec.workloads, timing, true);
@@ -126,13 +126,14 @@ fn directory(spec: &ProgramsSpec) -> Result<PathBuf> {
     Ok(directory)
 }
 
-fn bench(spec: &ProgramsSpec, binaries: &Path) -> Result<Bench> {
+/// Returns the means to drive servers of this machine, whose peers are in `binaries`.
+pub(crate) fn bench(timing: Timing, loadgen: PathBuf, binaries: &Path) -> Result<Bench> {
     host::raise_open_files()?;
     Ok(Bench {
         scratch: Scratch::new()?,
-        loadgen: setup::loadgen(binaries),
+        loadgen,
         binaries: binaries.to_path_buf(),
-        timing: spec.placement.timing(1.0, 0.0, None),
+        timing,
         machine: Machine::Here,
         host: IpAddr::V4(Ipv4Addr::LOCALHOST),
         agents: Vec::new(),
