@@ -1,5 +1,7 @@
 //! Periodic work: expired keys are removed, a lowered memory limit is approached, rates are computed.
 
+mod resident;
+
 use std::{
     io,
     sync::{
@@ -13,6 +15,7 @@ use std::{
 
 use store::{Cache, Moment, Pin, Store};
 
+use self::resident::Resident;
 use crate::state::{Pause, Rates, ServerState, Space};
 
 /// Time between two ticks.
@@ -36,16 +39,6 @@ const HUGE_PAGES: usize = 4;
 const HUGE_PAGES_LIMITED: usize = 1;
 /// Time for which such a piece has been full: where sizes change, pages of it are often released soon.
 const HUGE_PAGE_AGE: Duration = Duration::from_secs(2);
-/// Least memory whose loss makes the heap give back what is free: a share of what there was, and never less than so many
-/// bytes.
-const FREED_SHARE: usize = 16;
-const FREED_BYTES_MIN: usize = 1 << 20;
-/// Memory beyond what is in use at which a limited server's heap gives back what is free: a share of what is in use, and never
-/// less than so many bytes.
-const EXCESS_SHARE: usize = 64;
-const EXCESS_BYTES_MIN: usize = 4 << 20;
-/// Ticks after which memory is taken to fall no further: what readers without a lock may look at is freed later.
-const STABLE_TICKS: u32 = 5;
 
 /// Thread that does the periodic work.
 #[derive(Debug)]
@@ -59,9 +52,12 @@ impl Maintenance {
     pub(crate) fn start<S: Store + 'static>(state: Arc<ServerState<S>>) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
-            let (mut rates, mut heap) = (Rates::default(), Heap::default());
-            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                tick(&state, &mut rates, &mut heap);
+            let (mut rates, mut resident) = (Rates::default(), Resident::default());
+            while stopped.recv_timeout(TICK / resident.looks()) == Err(RecvTimeoutError::Timeout) {
+                match resident.is_look() {
+                    true => resident.look(&state),
+                    false => tick(&state, &mut rates, &mut resident),
+                }
             }
         };
         let thread = thread::Builder::new().name("maintenance".to_owned()).spawn(run)?;
@@ -74,7 +70,7 @@ impl Maintenance {
     }
 }
 
-fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates, heap: &mut Heap) {
+fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates, resident: &mut Resident) {
     if state.scripts.running.elapsed().is_some_and(|time| time >= state.scripts.time_limit()) {
         state.clients.pause.become_busy();
     }
@@ -92,14 +88,8 @@ fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates, heap: &mu
     }
     shrink(&state.space, pause, now, BUDGET);
     Pin::collect();
-    let is_limited = state.settings.memory_max().is_some();
-    let excess = || if is_limited { excess(state) } else { None };
-    if heap.should_trim(bytes + state.clients.memory.bytes()) || excess().is_some_and(|excess| heap.has_excess(excess))
-    {
-        sys::memory::trim_heap();
-        heap.floor = excess().map(|excess| excess.bytes);
-    }
-    unite_pages(if is_limited { HUGE_PAGES_LIMITED } else { HUGE_PAGES });
+    resident.tick(state, bytes);
+    unite_pages(if state.settings.memory_max().is_some() { HUGE_PAGES_LIMITED } else { HUGE_PAGES });
     state.settings.enforce_idle_timeout(&state.clients, now.unix_ms);
     let counts = state.info.connections.counts();
     let rate = rates.add(Instant::now(), [state.statistics.calls(), counts.bytes_in, counts.bytes_out]);
@@ -115,56 +105,6 @@ fn unite_pages(pieces: usize) {
             break;
         }
         thread::sleep(BREAK);
-    }
-}
-
-/// Resident bytes beside those in use.
-#[derive(Clone, Copy, Debug)]
-struct Excess {
-    bytes: usize,
-    in_use: usize,
-}
-
-/// Returns `None` where it is not known at present.
-fn excess<S: Store>(state: &ServerState<S>) -> Option<Excess> {
-    let _pin = state.clients.pause.keep_scripts_out()?;
-    let resident = usize::try_from(sys::memory::resident().ok()?).ok()?;
-    let in_use = state.space.bytes() + state.clients.memory.bytes();
-    Some(Excess { bytes: resident.saturating_sub(in_use), in_use })
-}
-
-/// Memory in use, as seen from tick to tick.
-#[derive(Debug, Default)]
-struct Heap {
-    highest: usize,
-    last: usize,
-    /// Ticks since it has last fallen.
-    stable_ticks: u32,
-    /// Least excess since the heap was last trimmed, and just afterwards: the program itself and what no trimming gives back.
-    floor: Option<usize>,
-}
-
-impl Heap {
-    /// Notes the bytes in use. Returns true if many have been freed and it seems that no more will be for now: the
-    /// allocator keeps them until it is told.
-    fn should_trim(&mut self, bytes: usize) -> bool {
-        self.stable_ticks = if bytes < self.last { 0 } else { self.stable_ticks.saturating_add(1) };
-        self.last = bytes;
-        self.highest = self.highest.max(bytes);
-        let freed = self.highest - bytes;
-        let should_trim = self.stable_ticks >= STABLE_TICKS && freed >= FREED_BYTES_MIN.max(self.highest / FREED_SHARE);
-        if should_trim {
-            self.highest = bytes;
-        }
-        should_trim
-    }
-
-    /// Returns true if the heap seems to hold much that is free, as where large values have made way for small ones: those lie
-    /// elsewhere, and what is in use does not fall.
-    fn has_excess(&mut self, Excess { bytes, in_use }: Excess) -> bool {
-        let floor = self.floor.map_or(bytes, |floor| floor.min(bytes));
-        self.floor = Some(floor);
-        bytes - floor >= EXCESS_BYTES_MIN.max(in_use / EXCESS_SHARE)
     }
 }
 
@@ -285,35 +225,6 @@ mod tests {
         fill(&space);
         let (removed, is_done) = run_steps(&mut space.lock(0), |cache| cache.expire_some(Moment { unix_ms: 1000 }));
         assert!((REMOVED_MAX..2 * REMOVED_MAX).contains(&removed) && !is_done, "{removed}");
-    }
-
-    #[test]
-    fn the_heap_is_trimmed_once_much_has_been_freed() {
-        const MIB: usize = 1 << 20;
-        let mut heap = Heap::default();
-        let mut trims = |sizes: &[usize]| sizes.iter().map(|mib| heap.should_trim(mib * MIB)).collect::<Vec<_>>();
-        assert_eq!(trims(&[0, 10, 100, 100, 95, 95, 94]), [false; 7], "little is freed");
-        assert_eq!(trims(&[90, 80, 80, 80, 80, 80]), [false; 6], "it may fall further");
-        assert_eq!(trims(&[80, 80, 79, 79, 79, 79, 79, 79]), [true, false, false, false, false, false, false, false]);
-        assert_eq!(trims(&[0, 0, 0, 0, 0, 0, 0]), [false, false, false, false, false, true, false]);
-    }
-
-    #[test]
-    fn the_heap_is_trimmed_where_more_is_resident_than_in_use() {
-        const MIB: usize = 1 << 20;
-        let mut heap = Heap::default();
-        let excess = |mib: usize, in_use: usize| Excess { bytes: mib * MIB, in_use: in_use * MIB };
-        assert!(!heap.has_excess(excess(20, 0)), "the program");
-        assert!(!heap.has_excess(excess(20, 100)) && !heap.has_excess(excess(23, 100)));
-        assert!(heap.has_excess(excess(24, 100)) && heap.has_excess(excess(30, 100)), "until it has been trimmed");
-        heap.floor = Some(23 * MIB);
-        assert!(!heap.has_excess(excess(26, 100)), "23 MiB are not given back");
-        assert!(heap.has_excess(excess(27, 100)));
-        assert!(
-            !heap.has_excess(excess(10, 1000)) && !heap.has_excess(excess(25, 1000)),
-            "a larger server may have more"
-        );
-        assert!(heap.has_excess(excess(26, 1000)));
     }
 
     #[test]

@@ -81,6 +81,9 @@ impl<S: Store + 'static> Collector for Metrics<S> {
         gauge(encoder, "memory_bytes", "Memory used by entries and tables, in bytes", signed(bytes))?;
         let limit = state.settings.memory_max().unwrap_or(0);
         gauge(encoder, "memory_limit_bytes", "Limit of the memory for entries, in bytes; 0: no limit", signed(limit))?;
+        let help = "Part of the limit that no entry may have, for resident memory that is in nobody's use, in bytes";
+        let withheld = usize::try_from(state.gauges.memory_withheld.load(Relaxed)).unwrap_or(usize::MAX);
+        gauge(encoder, "memory_withheld_bytes", help, signed(withheld))?;
         let channels = &state.channels;
         let subscribed: usize = ChannelKind::ALL.map(|kind| channels.len(kind)).into_iter().sum();
         gauge(encoder, "subscribed_channels", "Channels and patterns that have subscribers", signed(subscribed))?;

@@ -75,6 +75,7 @@ fn every_counter_is_exported_and_counts() {
             "keys 1",
             "expiring_keys 0",
             "memory_limit_bytes 0",
+            "memory_withheld_bytes 0",
         ],
     );
 }

@@ -13,6 +13,8 @@ pub(crate) struct Gauges {
     pub(crate) output_bytes_per_sec: AtomicU64,
     /// Largest memory of entries and tables seen so far.
     pub(crate) memory_peak: AtomicU64,
+    /// Bytes of the limit that no entry may have at present.
+    pub(crate) memory_withheld: AtomicU64,
 }
 
 /// Latest values of some totals, from which their rates follow.
