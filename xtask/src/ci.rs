@@ -12,37 +12,77 @@ use matrix::workspace::{cargo, metadata, root, run_shown};
 
 use crate::{rebuilds, tidy, units, verify};
 
-/// A step: what it is called, and what does it.
-type Step = (&'static str, fn() -> Result<()>);
+/// A step.
+struct Step {
+    name: &'static str,
+    run: fn() -> Result<()>,
+    /// What it looks at.
+    subject: Subject,
+}
+
+/// What a step looks at, which is also the name of all such steps.
+#[derive(Clone, Copy, PartialEq)]
+enum Subject {
+    /// Sources alone, so that it may run beside tests.
+    Sources,
+    Programs,
+}
+
+impl Subject {
+    const ALL: [Self; 2] = [Self::Sources, Self::Programs];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sources => "sources",
+            Self::Programs => "programs",
+        }
+    }
+}
 
 const STEPS: [Step; 11] = [
-    ("fmt", fmt),
-    ("clippy", clippy),
-    ("tidy", fences),
-    ("rebuilds", rebuilds::check),
-    ("doc", doc),
-    ("models", models),
-    ("units", units::check),
-    ("own-driver", own_driver),
-    ("trace", trace),
-    ("bench-matrix", smoke),
-    ("pages", pages),
+    sources("fmt", fmt),
+    sources("clippy", clippy),
+    sources("tidy", fences),
+    sources("doc", doc),
+    programs("rebuilds", rebuilds::check),
+    programs("models", models),
+    programs("units", units::check),
+    programs("own-driver", own_driver),
+    programs("trace", trace),
+    programs("bench-matrix", smoke),
+    programs("pages", pages),
 ];
+
+const fn sources(name: &'static str, run: fn() -> Result<()>) -> Step {
+    Step { name, run, subject: Subject::Sources }
+}
+
+const fn programs(name: &'static str, run: fn() -> Result<()>) -> Step {
+    Step { name, run, subject: Subject::Programs }
+}
 
 /// Steps to run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Steps to run [default: all]
-    #[arg(value_name = "STEP", value_parser = STEPS.map(|(name, _)| name))]
+    /// Steps to run; sources and programs: all that look at these [default: all]
+    #[arg(value_name = "STEP", value_parser = names())]
     steps: Vec<String>,
 }
 
+fn names() -> Vec<&'static str> {
+    STEPS.iter().map(|step| step.name).chain(Subject::ALL.map(Subject::name)).collect()
+}
+
 pub(crate) fn run(Args { steps }: &Args) -> Result<ExitCode> {
-    for (name, step) in STEPS.into_iter().filter(|(name, _)| steps.is_empty() || steps.iter().any(|step| step == name))
-    {
+    for step in STEPS {
+        let is_wanted = |named: &String| named == step.name || named == step.subject.name();
+        if !steps.is_empty() && !steps.iter().any(is_wanted) {
+            continue;
+        }
+        let name = step.name;
         println!("ci: {name}");
         let began = Instant::now();
-        step().with_context(|| format!("ci: {name}"))?;
+        (step.run)().with_context(|| format!("ci: {name}"))?;
         println!("ci: {name} passed in {:.1} s", began.elapsed().as_secs_f64());
     }
     Ok(ExitCode::SUCCESS)
