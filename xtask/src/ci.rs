@@ -119,7 +119,7 @@ fn own_driver() -> Result<()> {
 
 /// The beginning of the trace of `verify trace`, on one driver of each kind.
 fn trace() -> Result<()> {
-    verify::trace::replay(&["--requests", "10000", "--drivers", "epoll,pool,smol,uring"])
+    verify::trace::replay(verify::Profile::Dev, &["--requests", "10000", "--drivers", "epoll,pool,smol,uring"])
 }
 
 /// Returns a command of cargo's in the workspace of `examples/own-driver`.

@@ -1,8 +1,12 @@
 //! `cargo xtask verify`: what takes too long for every change, and must hold before a release.
 //!
+//! Without names it is what the programs promise; what looks at packages, at other people's programs and at the instrument has to
+//! be named, or asked for by `--all`.
+//!
 //! Each step says what it needs; a step whose tools are missing is skipped with a reason, and fails where nothing may be
 //! skipped (`QUINTET_PEERS=required`). A run of all steps that was stopped, or in which some failed, goes on with the others.
 
+mod beside;
 mod churn;
 mod clients;
 mod deploy;
@@ -29,10 +33,11 @@ use std::{
 };
 
 use anyhow::Result;
+use beside::Beside;
 use clap::ValueEnum;
 use matrix::workspace::{cargo, root, run_shown};
 use record::Record;
-pub(crate) use tools::is_installed;
+pub(crate) use tools::{Profile, is_installed};
 
 use crate::ci;
 
@@ -43,20 +48,24 @@ const SANITIZED: [&str; 5] = ["proto", "store", "sys", "wire", "drivers"];
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  cargo xtask verify                     # everything\n  cargo xtask verify instructions        \
+    after_help = "Examples:\n  cargo xtask verify                     # what the programs promise\n  cargo xtask verify instructions        \
                         # half a minute, after its build\n  cargo xtask verify fuzz --seconds 600"
 )]
 pub(crate) struct Args {
-    /// Steps to run [default: all]
+    /// Steps to run [default: those before `dist`]
     #[arg(value_enum)]
     steps: Vec<Step>,
+
+    /// Run all steps there are
+    #[arg(long, conflicts_with = "steps")]
+    all: bool,
 
     /// Run all steps anew, those that passed in a run that was stopped, too
     #[arg(long)]
     restart: bool,
 
     /// Seconds for each fuzz target
-    #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 
     /// Suites of `clients` to run, comma separated: those with one of these names or, where there is none, that contain it [default: all]
@@ -96,10 +105,10 @@ impl Args {
     /// Returns the options that decide what a step does.
     fn options(&self) -> String {
         let Self { seconds, only, lock_seconds, trace_requests, churn_seconds, .. } = self;
-        let Self { soak_seconds, upgrades, release, kernel_root, .. } = self;
+        let Self { soak_seconds, upgrades, release, kernel_root, all, .. } = self;
         let upgrades = u64::from(*upgrades);
         let numbers = [*seconds, *lock_seconds, *trace_requests, *churn_seconds, *soak_seconds, upgrades];
-        format!("{numbers:?} {only:?} {release:?} {kernel_root:?}")
+        format!("{numbers:?} {only:?} {release:?} {kernel_root:?} {all}")
     }
 }
 
@@ -121,16 +130,6 @@ enum Step {
     Memory,
     /// Every server under load while the 1st, 2nd, 3rd … of its system calls fail
     Faults,
-    /// Two releases that are built in different places: the same bytes; images that run
-    Dist,
-    /// Compose file, alerts and Helm chart, judged by Docker's, Prometheus's and Kubernetes's tools
-    Deploy,
-    /// kvcache, http-server and zerocopy behind twemproxy, HAProxy, nginx and Envoy, with servers that are killed
-    Engines,
-    /// http-server and zerocopy with the TLS of a kernel that has it, in QEMU
-    Ktls,
-    /// Own test suites of client libraries, against kvcache
-    Clients,
     /// Two clients that contend for a lock of 20 ms on kvcache: never held by both
     Locks,
     /// One trace of requests on every driver of each server: the same replies
@@ -141,6 +140,16 @@ enum Step {
     Upgrades,
     /// All servers at once, with clients that are killed or slow, files that change, and upgrades: nothing grows
     Soak,
+    /// Two releases that are built in different places: the same bytes; images that run
+    Dist,
+    /// Compose file, alerts and Helm chart, judged by Docker's, Prometheus's and Kubernetes's tools
+    Deploy,
+    /// kvcache, http-server and zerocopy behind twemproxy, HAProxy, nginx and Envoy, with servers that are killed
+    Engines,
+    /// http-server and zerocopy with the TLS of a kernel that has it, in QEMU
+    Ktls,
+    /// Own test suites of client libraries, against kvcache
+    Clients,
     /// The presets of bench-matrix about runtimes, in the shortest of visits
     Presets,
     /// The gate of docs/bench-gate.md in a repository with a commit that makes its server slower
@@ -159,18 +168,27 @@ enum Outcome {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let is_whole = args.steps.is_empty();
     let steps = if is_whole { Step::value_variants() } else { &args.steps };
+    let is_left_out = |step: Step| is_whole && !args.all && !step.is_promise();
     let path = tools::directory()?.join("run.json");
     if args.restart {
         Record::forget(&path);
     }
     let mut record = if is_whole { Record::open(path, &args.options()) } else { None };
+    let has_passed = |record: Option<&Record>, name: &str| record.and_then(|record| record.seconds_of(name));
+    let mut soak = None;
+    if is_whole && has_passed(record.as_ref(), &Step::Soak.name()).is_none() {
+        soak = Some(Beside::start(&Step::Soak.name(), &["--soak-seconds", &args.soak_seconds.to_string()])?);
+    }
     let (mut summary, mut failed) = (Vec::new(), Vec::new());
-    for step in steps {
-        let name = step.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        let passed_before = record.as_ref().and_then(|record| record.seconds_of(&name));
-        let (is_failure, said) = match passed_before {
+    for &step in steps {
+        let name = step.name();
+        let (is_failure, said) = match has_passed(record.as_ref(), &name) {
+            _ if is_left_out(step) => (false, "not run: it has to be named, or asked for by --all".to_owned()),
             Some(seconds) => (false, format!("passed in {seconds:.1} s, before this run was resumed")),
-            None => step.run_and_record(&name, args, record.as_mut())?,
+            None => {
+                let beside = if step == Step::Soak { soak.take() } else { None };
+                step.run_and_record(&name, args, beside, record.as_mut())?
+            }
         };
         println!("verify: {name}: {said}");
         summary.push(format!("  {name:<13} {said}"));
@@ -197,17 +215,40 @@ pub(crate) fn are_tools_required() -> bool {
 }
 
 impl Step {
-    /// Runs the step. Returns true if it has failed, and what is to be said of it.
-    fn run_and_record(self, name: &str, args: &Args, record: Option<&mut Record>) -> Result<(bool, String)> {
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// True for what the programs themselves are promised to do (docs/reliability.md).
+    fn is_promise(self) -> bool {
+        match self {
+            Self::Instructions | Self::Models | Self::Conformance | Self::Fuzz | Self::Address | Self::Thread => true,
+            Self::Memory | Self::Faults | Self::Locks | Self::Trace | Self::Churn | Self::Upgrades | Self::Soak => true,
+            Self::Dist | Self::Deploy | Self::Engines | Self::Ktls | Self::Clients => false,
+            Self::Presets | Self::Gate | Self::Instrument => false,
+        }
+    }
+
+    /// Runs the step, or waits for it where it has been started. Returns true if it has failed, and what is to be said of it.
+    fn run_and_record(
+        self,
+        name: &str,
+        args: &Args,
+        beside: Option<Beside>,
+        record: Option<&mut Record>,
+    ) -> Result<(bool, String)> {
         println!("verify: {name}");
         let began = Instant::now();
-        Ok(match self.run(args) {
-            Ok(Outcome::Passed) => {
-                let seconds = began.elapsed().as_secs_f64();
+        let outcome = match beside {
+            Some(beside) => beside.wait().map(|seconds| (Outcome::Passed, seconds)),
+            None => self.run(args).map(|outcome| (outcome, began.elapsed().as_secs_f64())),
+        };
+        Ok(match outcome {
+            Ok((Outcome::Passed, seconds)) => {
                 record.map_or(Ok(()), |record| record.note(name, seconds))?;
                 (false, format!("passed in {seconds:.1} s"))
             }
-            Ok(Outcome::Skipped(why)) => (are_tools_required(), format!("not run: {why}")),
+            Ok((Outcome::Skipped(why), _)) => (are_tools_required(), format!("not run: {why}")),
             Err(error) => (true, format!("failed: {error:#}")),
         })
     }

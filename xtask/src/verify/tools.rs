@@ -14,6 +14,24 @@ pub(super) fn directory() -> Result<PathBuf> {
     Ok(metadata()?.target_directory.join("verify"))
 }
 
+/// Profile of a build.
+#[derive(Clone, Copy)]
+pub(crate) enum Profile {
+    Dev,
+    Release,
+}
+
+/// Builds programs of the workspace, and returns the directory that they are in.
+pub(super) fn build<'a>(profile: Profile, programs: impl IntoIterator<Item = &'a str>) -> Result<PathBuf> {
+    let (name, directory) = match profile {
+        Profile::Dev => ("dev", "debug"),
+        Profile::Release => ("release", "release"),
+    };
+    let bins = programs.into_iter().flat_map(|program| ["--bin", program]);
+    run_shown(cargo().args(["build", "--workspace", "--profile", name]).args(bins).current_dir(root()))?;
+    Ok(metadata()?.target_directory.join(directory))
+}
+
 /// True if a program answers at all.
 pub(crate) fn is_installed(program: &str) -> bool {
     let mut probe = Command::new(program);

@@ -1,0 +1,64 @@
+//! A step that runs beside the others: it takes long, judges no times, and leaves the machine much of its time.
+
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    process::{Child, Command},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use super::tools;
+
+/// This program once more, with the step alone. It is killed if nobody waits for it.
+pub(super) struct Beside {
+    child: Child,
+    began: Instant,
+    log: PathBuf,
+}
+
+impl Beside {
+    /// Starts the step of this name.
+    ///
+    /// # Errors
+    /// There is no process, or no file for what it prints.
+    pub(super) fn start(step: &str, options: &[&str]) -> Result<Self> {
+        let directory = tools::directory()?;
+        fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
+        let log = directory.join(format!("{step}.log"));
+        let file = File::create(&log).with_context(|| log.display().to_string())?;
+        let errors = file.try_clone().context("a second descriptor")?;
+        let program = std::env::current_exe().context("own path")?;
+        let child = Command::new(program)
+            .args(["verify", step])
+            .args(options)
+            .stdout(file)
+            .stderr(errors)
+            .spawn()
+            .with_context(|| format!("verify {step}"))?;
+        println!("verify: {step} runs beside the others: {}", log.display());
+        Ok(Self { child, began: Instant::now(), log })
+    }
+
+    /// Waits for the end of the step, shows what it printed, and returns the seconds since its start.
+    ///
+    /// # Errors
+    /// The step has failed.
+    pub(super) fn wait(mut self) -> Result<f64> {
+        let status = self.child.wait().context("wait")?;
+        let seconds = self.began.elapsed().as_secs_f64();
+        let text = fs::read_to_string(&self.log).with_context(|| self.log.display().to_string())?;
+        print!("{text}");
+        ensure!(status.success(), "{status}");
+        Ok(seconds)
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // Both fail once it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
