@@ -16,7 +16,7 @@ use std::{
     process::{Command, ExitCode},
     sync::atomic::Ordering::Relaxed,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, anyhow, ensure};
@@ -26,8 +26,11 @@ use latencies::{Latencies, Verdict};
 use testkit::{Client, DriverKind, Server, Successor, eventually};
 
 const CLIENTS: usize = 4;
-/// Time between two upgrades, whose requests are compared with those during upgrades.
-const REST: Duration = Duration::from_secs(1);
+/// Drivers whose servers run at the same time: their requests are some thousands in a second.
+const TOGETHER: usize = 6;
+/// Time between two upgrades: of all at the same time, and of one alone, whose requests then are compared with those during upgrades.
+const REST: Duration = Duration::from_millis(250);
+const REST_ALONE: Duration = Duration::from_secs(1);
 /// Keys that are in kvcache from the start.
 const KEYS: usize = 1000;
 
@@ -37,13 +40,17 @@ struct Cli {
     /// Directory of the workspace's programs
     directory: PathBuf,
 
-    /// Upgrades of each server on each driver, all at the same time
+    /// Upgrades of each server on each driver
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     upgrades: u32,
 
     /// Upgrades of each of them alone, for latencies; none where it is 0
     #[arg(long, default_value_t = 10, value_name = "N")]
     alone: u32,
+
+    /// Drivers that are upgraded alone, comma separated
+    #[arg(long, value_delimiter = ',', default_value = "epoll,uring,tokio", value_name = "NAMES")]
+    alone_drivers: Vec<DriverKind>,
 
     /// Servers, comma separated
     #[arg(
@@ -54,8 +61,8 @@ struct Cli {
     )]
     servers: Vec<String>,
 
-    /// Drivers, comma separated
-    #[arg(long, value_delimiter = ',', default_value = "epoll,uring,tokio", value_name = "NAMES")]
+    /// Drivers, comma separated [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     drivers: Vec<DriverKind>,
 }
 
@@ -68,26 +75,30 @@ struct Subject<'a> {
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    let on_drivers = |server| cli.drivers.iter().map(move |&driver| (server, driver));
-    let subjects = cli.servers.iter().flat_map(on_drivers);
-    let subjects = subjects.map(|(server, driver)| Subject { programs: &cli.directory, server, driver });
-    let subjects: Vec<_> = subjects.collect();
-    let results: Vec<_> = thread::scope(|scope| {
-        let run = |subject| scope.spawn(move || run(subject, cli.upgrades));
-        let runs: Vec<_> = subjects.iter().map(run).collect();
-        runs.into_iter().map(|run| run.join().unwrap_or_else(|_| Err(anyhow!("panicked")))).collect()
-    });
+    let drivers = if cli.drivers.is_empty() { DriverKind::ALL } else { &cli.drivers };
     let mut has_failed = false;
     let mut tell = |subject: &Subject<'_>, said: anyhow::Result<String>| {
         has_failed |= said.is_err();
         let said = said.unwrap_or_else(|error| format!("FAILED: {error:#}"));
         println!("{} {}: {said}", subject.server, subject.driver);
     };
-    for (subject, result) in subjects.iter().zip(results) {
-        tell(subject, result.map(|outcome| outcome.said));
+    let subjects = |drivers: &[DriverKind]| -> Vec<_> {
+        let on_drivers = |server| drivers.iter().map(move |&driver| (server, driver));
+        let subjects = cli.servers.iter().flat_map(on_drivers);
+        subjects.map(|(server, driver)| Subject { programs: &cli.directory, server, driver }).collect()
+    };
+    for subjects in drivers.chunks(TOGETHER).map(subjects) {
+        let results: Vec<_> = thread::scope(|scope| {
+            let run = |subject| scope.spawn(move || run(subject, cli.upgrades, REST));
+            let runs: Vec<_> = subjects.iter().map(run).collect();
+            runs.into_iter().map(|run| run.join().unwrap_or_else(|_| Err(anyhow!("panicked")))).collect()
+        });
+        for (subject, result) in subjects.iter().zip(results) {
+            tell(subject, result.map(|outcome| outcome.said));
+        }
     }
-    for subject in subjects.iter().filter(|_| cli.alone > 0) {
-        tell(subject, run(subject, cli.alone).and_then(|outcome| judge(&outcome.latencies)));
+    for subject in subjects(&cli.alone_drivers).iter().filter(|_| cli.alone > 0) {
+        tell(subject, run(subject, cli.alone, REST_ALONE).and_then(|outcome| judge(&outcome.latencies)));
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -106,7 +117,7 @@ struct Outcome {
     latencies: Latencies,
 }
 
-fn run(subject: &Subject<'_>, upgrades: u32) -> anyhow::Result<Outcome> {
+fn run(subject: &Subject<'_>, upgrades: u32, rest: Duration) -> anyhow::Result<Outcome> {
     let content = tempfile::tempdir()?;
     fs::write(content.path().join(DOCUMENT.0), DOCUMENT.1)?;
     let mut command = Command::new(subject.programs.join(subject.server));
@@ -127,7 +138,7 @@ fn run(subject: &Subject<'_>, upgrades: u32) -> anyhow::Result<Outcome> {
     if is_cache {
         fill(&server)?;
     }
-    let (last, tallies) = upgrade_under_load(&server, protocol, upgrades)?;
+    let (last, tallies) = upgrade_under_load(&server, protocol, upgrades, rest)?;
     if is_cache {
         check_keys(&server, &tallies)?;
     }
@@ -144,13 +155,18 @@ fn run(subject: &Subject<'_>, upgrades: u32) -> anyhow::Result<Outcome> {
     Ok(Outcome { said, latencies })
 }
 
-fn upgrade_under_load(server: &Server, protocol: Protocol, upgrades: u32) -> anyhow::Result<(Successor, Vec<Tally>)> {
+fn upgrade_under_load(
+    server: &Server,
+    protocol: Protocol,
+    upgrades: u32,
+    rest: Duration,
+) -> anyhow::Result<(Successor, Vec<Tally>)> {
     let course = Course::default();
     thread::scope(|scope| {
         let course = &course;
         let client = |number| scope.spawn(move || ask_at_fixed_times(server, protocol, number, course));
         let clients: Vec<_> = (0..CLIENTS).map(client).collect();
-        let last = upgrade(server, upgrades, course);
+        let last = upgrade(server, upgrades, rest, course);
         course.is_over.store(true, Relaxed);
         let tallies = clients.into_iter().map(|client| client.join().unwrap_or_else(|_| Err(anyhow!("panicked"))));
         let tallies = tallies.collect::<anyhow::Result<Vec<_>>>()?;
@@ -158,16 +174,19 @@ fn upgrade_under_load(server: &Server, protocol: Protocol, upgrades: u32) -> any
     })
 }
 
-/// Starts one successor after another, each when its predecessor has ended and a rest has passed. Returns the last one.
-fn upgrade(server: &Server, upgrades: u32, course: &Course) -> anyhow::Result<Successor> {
+/// Starts one successor after another, each when its predecessor has ended and a rest has passed. An upgrade counts as long as a
+/// rest at least: some drivers end at once, and what they leave behind is seen afterwards. Returns the last one.
+fn upgrade(server: &Server, upgrades: u32, rest: Duration, course: &Course) -> anyhow::Result<Successor> {
     let mut last: Option<Successor> = None;
     for number in 0..upgrades {
         course.step.store(2 * u64::from(number) + 1, Relaxed);
-        thread::sleep(REST);
+        thread::sleep(rest);
         course.step.store(2 * u64::from(number) + 2, Relaxed);
+        let began = Instant::now();
         let process = last.as_ref().map_or_else(|| server.process(), Successor::process);
         let successor = server.upgrade(process).with_context(|| format!("upgrade {number}"))?;
         eventually("the old process ends", || Ok(process.has_ended()))?;
+        thread::sleep(rest.saturating_sub(began.elapsed()));
         last = Some(successor);
     }
     last.context("no upgrade")
