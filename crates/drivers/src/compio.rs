@@ -33,7 +33,8 @@ pub(crate) struct Compio;
 impl Driver for Compio {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "compio",
-        about: "one compio runtime per thread, owned buffers; no registered memory (compio 0.19.2, August 2026)",
+        about: "one compio runtime per thread, owned buffers; no registered memory",
+        built_on: Some("compio 0.19.2, August 2026; ring flags COOP_TASKRUN, TASKRUN_FLAG"),
         ..Descriptor::OWNED_BUFFERS
     };
 

@@ -15,6 +15,9 @@ pub struct Descriptor {
     /// Description in one line.
     #[serde(skip)]
     pub about: &'static str,
+    /// Crate that it drives, with its version, and flags of its rings (io_uring_setup(2)).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub built_on: Option<&'static str>,
     pub io: IoModel,
     pub connection: ConnectionModel,
     /// Default of [`crate::Config::workers`].
@@ -44,6 +47,7 @@ impl Descriptor {
     pub const PLAIN_CALLS: Self = Self {
         name: "",
         about: "",
+        built_on: None,
         io: IoModel::Readiness,
         connection: ConnectionModel::Loop,
         default_workers: DefaultWorkers::None,
@@ -74,6 +78,14 @@ impl Descriptor {
         calls: RING_CALLS,
         ..Self::PLAIN_CALLS
     };
+
+    /// Returns the description with what the driver is built on.
+    pub fn text(&self) -> String {
+        match self.built_on {
+            Some(built_on) => format!("{} ({built_on})", self.about),
+            None => self.about.to_owned(),
+        }
+    }
 
     /// True if the protocol runs on workers while event loops move the bytes.
     pub fn has_workers_beside_loops(&self) -> bool {

@@ -37,7 +37,8 @@ impl Driver for Glommio {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "glommio",
         about: "one glommio executor per thread, receives once its ring says readable; writable sockets by an epoll that the \
-                ring watches (glommio 0.9.0, March 2024)",
+                ring watches",
+        built_on: Some("glommio 0.9.0, March 2024; no ring flags"),
         connection: ConnectionModel::Task,
         listener_per_thread: true,
         waits_in: Wait::RingPoll,

@@ -47,7 +47,8 @@ pub(crate) struct May;
 impl Driver for May {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "may",
-        about: "one stackful coroutine of may's per connection, on stealing workers that share the processors of --pin (may 0.3.51)",
+        about: "one stackful coroutine of may's per connection, on stealing workers that share the processors of --pin",
+        built_on: Some("may 0.3.51"),
         connection: ConnectionModel::Coroutine,
         waits_in: Wait::Epoll,
         is_optional: true,

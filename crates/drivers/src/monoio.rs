@@ -32,7 +32,8 @@ pub(crate) struct Monoio;
 impl Driver for Monoio {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "monoio",
-        about: "one monoio runtime per thread, owned buffers; no registered memory (monoio 0.2.4, August 2024)",
+        about: "one monoio runtime per thread, owned buffers; no registered memory",
+        built_on: Some("monoio 0.2.4, August 2024; no ring flags"),
         ..Descriptor::OWNED_BUFFERS
     };
 

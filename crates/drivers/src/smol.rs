@@ -25,7 +25,8 @@ pub(crate) struct Smol;
 impl Driver for Smol {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "smol",
-        about: "one smol task per connection on an executor of several threads (smol 2.0.2)",
+        about: "one smol task per connection on an executor of several threads",
+        built_on: Some("smol 2.0.2"),
         connection: ConnectionModel::Task,
         waits_in: Wait::EpollOneshot,
         is_optional: true,

@@ -35,6 +35,7 @@ impl Driver for Tokio {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "tokio",
         about: "one tokio task per connection on a multi-thread runtime",
+        built_on: Some("tokio 1.54.1, October 2026"),
         connection: ConnectionModel::Task,
         calls: EPOLL_CALLS,
         ..Descriptor::PLAIN_CALLS

@@ -53,6 +53,7 @@ impl Driver for TokioUring {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "tokio-uring",
         about: "one tokio-uring runtime per thread, owned buffers; files and pipes are copied through memory",
+        built_on: Some("tokio-uring 0.5.0; no ring flags"),
         io: IoModel::Completion,
         connection: ConnectionModel::Task,
         default_workers: DefaultWorkers::None,

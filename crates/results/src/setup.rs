@@ -177,7 +177,7 @@ pub struct Cell {
     pub connection: Option<Connection>,
     /// One line on what it is.
     pub description: String,
-    /// Version that the program prints; peers only.
+    /// Version that the program of a peer prints; of a server of ours crate, version and ring flags of its driver, if that has any.
     pub version: Option<String>,
     /// The exact command; `SITE`, `CONF`, `BYTES` and `…` stand for the temporary site, configuration, body size and
     /// what the workload [adds](Workload::adds).

@@ -70,7 +70,7 @@ struct Backends {
 pub(crate) fn drivers<D: DriverSet>() -> Dimension {
     let choice = |driver: &D| Choice {
         name: driver.descriptor().name.to_owned(),
-        description: driver.descriptor().about.to_owned(),
+        description: driver.descriptor().text(),
         unavailable: driver.probe().err().map(|error| error.to_string()),
         facts: Some(driver.descriptor()),
     };

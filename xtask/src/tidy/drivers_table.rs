@@ -14,9 +14,21 @@ fn table() -> String {
     let mut text = "| driver | how it works |\n|---|---|\n".to_owned();
     for kind in DriverKind::ALL {
         let driver = kind.descriptor();
-        text += &format!("| `{}` | {} |\n", driver.name, driver.about);
+        text += &format!("| `{}` | {} |\n", driver.name, driver.text());
     }
     text
+}
+
+#[test]
+fn what_drivers_say_of_crates_is_what_is_locked() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    let named: Vec<_> = DriverKind::ALL.iter().filter_map(|kind| kind.descriptor().built_on).collect();
+    assert!(named.len() >= 8, "{named:?}");
+    for built_on in named {
+        let (package, version) = built_on.split([',', ';']).next().and_then(|text| text.split_once(' ')).unwrap();
+        let locked = format!("name = \"{package}\"\nversion = \"{version}\"\n");
+        assert!(lock.contains(&locked), "{built_on}: another version is locked, whose ring flags may be others");
+    }
 }
 
 #[test]

@@ -43,6 +43,7 @@ impl Driver for Uring {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "uring",
         about: "raw io_uring: multishot accept and recv, provided buffers, batched submission",
+        built_on: Some("io-uring 0.7.15; ring flags SINGLE_ISSUER, DEFER_TASKRUN, COOP_TASKRUN"),
         io: IoModel::Completion,
         connection: ConnectionModel::Loop,
         default_workers: DefaultWorkers::None,

@@ -38,9 +38,11 @@ pub(crate) struct Choice {
 }
 
 /// The part of a driver's facts that is used here.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Facts {
     connection: Connection,
+    #[serde(default)]
+    built_on: Option<String>,
     #[serde(default)]
     waits_in: Option<Wait>,
 }
@@ -79,8 +81,10 @@ pub(crate) struct Combination {
     pub(crate) unavailable: Option<String>,
     /// The dimensions whose choices do not go together, here or anywhere.
     pub(crate) conflict: Vec<String>,
-    /// PeerContext of a connection while it is served, where a driver was chosen.
+    /// Place of a connection while it is served, where a driver was chosen.
     pub(crate) connection: Option<Connection>,
+    /// Crate and ring flags of that driver.
+    pub(crate) built_on: Option<String>,
 }
 
 impl Backends {
@@ -128,7 +132,7 @@ impl Backends {
     pub(crate) fn waits_in_ring(&self, factors: &BTreeMap<String, String>) -> bool {
         let chosen = self.dimensions.iter().filter_map(|dimension| {
             let name = factors.get(&dimension.name)?;
-            dimension.choices.iter().find(|choice| choice.name == *name)?.facts
+            dimension.choices.iter().find(|choice| choice.name == *name)?.facts.as_ref()
         });
         chosen.into_iter().any(|facts| matches!(facts.waits_in, Some(Wait::Ring | Wait::RingPoll)))
     }
@@ -144,6 +148,7 @@ impl Backends {
             unavailable: None,
             conflict: Vec::new(),
             connection: None,
+            built_on: None,
         };
         let mut combinations = vec![nothing];
         for dimension in &self.dimensions {
@@ -207,7 +212,10 @@ impl Combination {
         }
         next.differs_in.extend((choice.name != dimension.default).then(|| dimension.name.clone()));
         next.description = join(&self.description, "; ", &choice.description);
-        next.connection = self.connection.or_else(|| choice.facts.map(|facts| facts.connection));
+        if let Some(facts) = &choice.facts {
+            next.connection = self.connection.or(Some(facts.connection));
+            next.built_on = self.built_on.clone().or_else(|| facts.built_on.clone());
+        }
         next.unavailable = self.unavailable.clone().or_else(|| choice.unavailable.clone());
         next
     }
@@ -235,12 +243,12 @@ pub(crate) mod tests {
 
     /// A file server: without a cache map there is nothing for the default eviction to do.
     pub(crate) fn files() -> Backends {
-        let worker = Facts { connection: Connection::Worker, waits_in: None };
+        let worker = Facts { connection: Connection::Worker, waits_in: None, built_on: None };
         let choice = |name: &str| Choice {
             name: name.to_owned(),
             description: name.to_owned(),
             unavailable: None,
-            facts: (name == "pool").then_some(worker),
+            facts: (name == "pool").then(|| worker.clone()),
         };
         let dimension = |(name, choices): (&str, &[&str])| Dimension {
             name: name.to_owned(),

@@ -208,7 +208,7 @@ impl Cells {
             factors: combination.factors,
             connection: combination.connection,
             description: combination.description,
-            version: None,
+            version: combination.built_on,
             config: None,
             only_under,
         }

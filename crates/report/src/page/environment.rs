@@ -1,7 +1,7 @@
 //! Conditions of the run: facts of the machine, exact commands, configurations of the peers.
 
 use maud::{Markup, html};
-use results::{Cell, Setup, Workload, ranks::interval_name};
+use results::{Cell, Role, Setup, Workload, ranks::interval_name};
 
 use super::{header::calibration, section::Section};
 use crate::{
@@ -79,8 +79,10 @@ fn facts(view: &MatrixView<'_>) -> Vec<(&'static str, String)> {
     let changed = if setup.git.dirty { "with changes" } else { "clean" };
     let mitigations: Vec<String> = host.mitigations.iter().map(|(name, state)| format!("{name}: {state}")).collect();
     let none_or = |list: Vec<String>, join: &str| if list.is_empty() { "none".to_owned() } else { list.join(join) };
-    let peers: Vec<String> =
-        setup.cells.iter().filter_map(|c| c.version.as_ref().map(|v| format!("{}: {v}", c.label))).collect();
+    let versions = |is_wanted: fn(&Cell) -> bool| -> Vec<String> {
+        let cells = setup.cells.iter().filter(|cell| is_wanted(cell));
+        cells.filter_map(|cell| cell.version.as_ref().map(|version| format!("{}: {version}", cell.label))).collect()
+    };
     vec![
         ("machine", format!("{}, {}{guest}, {memory}\u{a0}GiB", host.cpu_model, count(host.cores as usize, "core"))),
         ("kernel", format!("{}, clocksource {}", kernel(&host.kernel), known(&host.clocksource))),
@@ -121,7 +123,8 @@ fn facts(view: &MatrixView<'_>) -> Vec<(&'static str, String)> {
             format!("server CPU {}, generator CPU {}{shared}", setup.pinning.server_cpus, setup.pinning.client_cpus),
         ),
         ("source", format!("git {} ({changed}), {}", setup.git.sha, setup.rustc)),
-        ("peers", none_or(peers, "; ")),
+        ("drivers", none_or(versions(|cell| cell.role == Role::Ours), "; ")),
+        ("peers", none_or(versions(|cell| cell.role == Role::Peer), "; ")),
         ("made", format!("{}, in {}", setup.created_utc, elapsed(progress.elapsed_s))),
         ("plan", plan(setup, view)),
         (
