@@ -16,11 +16,10 @@ use crate::{rebuilds, tidy, units, verify};
 struct Step {
     name: &'static str,
     run: fn() -> Result<()>,
-    /// What it looks at.
     subject: Subject,
 }
 
-/// What a step looks at, which is also the name of all such steps.
+/// Subject of a step; its name stands for all such steps.
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
     /// Sources alone, so that it may run beside tests.

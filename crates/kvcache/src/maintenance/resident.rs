@@ -143,7 +143,7 @@ impl Allowance {
         let wanted = match (state.settings.memory_max(), excess) {
             (None, _) => None,
             (Some(_), None) => return,
-            // Nothing makes room there, and what is stored is more than somebody's guess of what is resident.
+            // Nothing is evicted, so that a lower limit would only refuse writes.
             (Some(limit), _) if state.settings.policy() == PolicyKind::NoEviction => Some((limit, 0)),
             (Some(limit), Some(excess)) => Some((limit, self.withheld(limit, excess))),
         };
