@@ -47,6 +47,18 @@ pub enum PolicyKind {
     VolatileTtl,
 }
 
+impl PolicyKind {
+    /// True if every entry may be evicted; false: those that expire, or none.
+    pub fn evicts_any_entry(self) -> bool {
+        match self {
+            Self::AllKeysS3Fifo | Self::AllKeysLru | Self::AllKeysLfu | Self::AllKeysRandom => true,
+            Self::NoEviction | Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl => {
+                false
+            }
+        }
+    }
+}
+
 impl fmt::Display for PolicyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = self.to_possible_value().expect("no policy is hidden");

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use store::{PolicyKind, Store};
+use store::Store;
 
 use crate::state::ServerState;
 
@@ -60,7 +60,8 @@ impl Resident {
             excess = limited_excess();
             self.heap.floor = excess.map(|excess| excess.bytes);
         }
-        self.allowance.adjust(state, excess.map(|excess| excess.bytes));
+        let refuses = !self.is_evicting && !state.settings.policy().evicts_any_entry();
+        self.allowance.adjust(state, excess.map(|excess| excess.bytes), refuses);
     }
 
     /// Does what a look does, and more where much has been freed: `bytes` are those of entries and tables.
@@ -137,14 +138,14 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// Gives the shards a limit that suits what is resident at present.
-    fn adjust<S: Store>(&mut self, state: &ServerState<S>, excess: Option<usize>) {
+    /// Gives the shards a limit that suits what is resident at present. `refuses`: a lower one would not evict anything, but refuse
+    /// writes.
+    fn adjust<S: Store>(&mut self, state: &ServerState<S>, excess: Option<usize>, refuses: bool) {
         let Some(_pin) = state.clients.pause.keep_scripts_out() else { return };
         let wanted = match (state.settings.memory_max(), excess) {
             (None, _) => None,
             (Some(_), None) => return,
-            // Nothing is evicted, so that a lower limit would only refuse writes.
-            (Some(limit), _) if state.settings.policy() == PolicyKind::NoEviction => Some((limit, 0)),
+            (Some(limit), _) if refuses => Some((limit, 0)),
             (Some(limit), Some(excess)) => Some((limit, self.withheld(limit, excess))),
         };
         let is_withheld = self.applied.is_some() || wanted.is_some_and(|(_, withheld)| withheld > 0);

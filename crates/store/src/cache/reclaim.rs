@@ -170,8 +170,8 @@ impl<S: Store> Cache<S> {
 
     #[cold]
     fn evict_for(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
-        let footprint = self.footprint_of(size);
-        if footprint > self.limit {
+        let may_exceed = size.key_len + size.value_len >= self.limit / 2;
+        if may_exceed && self.footprint_of(size) > self.limit {
             return Err(OutOfMemory);
         }
         match self.fits_in_place(hash, key, size) {

@@ -5,6 +5,9 @@ use crate::Store;
 
 /// Entries compared for one victim.
 pub const SAMPLE_SIZE: usize = 5;
+/// Entries compared in a store that has no more than these: large ones, of which the same few would be drawn again and again, and
+/// the one in use with them.
+const SAMPLE_SIZE_FEW: usize = 4 * SAMPLE_SIZE;
 /// Initial count of uses, so that a new entry is not the first to be evicted.
 pub(super) const COUNT_NEW: u32 = 5;
 /// Factor of the logarithm: the higher, the more uses a count of 255 stands for. At 10 it is about a million.
@@ -64,22 +67,28 @@ pub(super) fn choose_victim<S: Store>(
     let idle = |location| u64::from(idle_s(store.access(location), clock));
     // The least used entry scores highest; among equals the one that has been idle for longest.
     let rarity = |location| u64::from(255 - count(store.access(location), clock)) << 32 | idle(location);
+    let draws = if store.len() <= SAMPLE_SIZE_FEW { SAMPLE_SIZE_FEW } else { SAMPLE_SIZE };
     match kind {
         Kind::NoEviction => None,
-        Kind::AllKeysLru => highest(|random| store.sample(random), idle, random),
-        Kind::AllKeysLfu => highest(|random| store.sample(random), rarity, random),
+        Kind::AllKeysLru => highest(draws, |random| store.sample(random), idle, random),
+        Kind::AllKeysLfu => highest(draws, |random| store.sample(random), rarity, random),
         Kind::AllKeysRandom | Kind::AllKeysS3Fifo => store.sample(random.next()),
-        Kind::VolatileLru => highest(|random| store.sample_expiring(random), idle, random),
-        Kind::VolatileLfu => highest(|random| store.sample_expiring(random), rarity, random),
+        Kind::VolatileLru => highest(draws, |random| store.sample_expiring(random), idle, random),
+        Kind::VolatileLfu => highest(draws, |random| store.sample_expiring(random), rarity, random),
         Kind::VolatileTtl => {
-            highest(|random| store.sample_expiring(random), |location| u64::MAX - expires_at(location), random)
+            highest(draws, |random| store.sample_expiring(random), |location| u64::MAX - expires_at(location), random)
         }
         Kind::VolatileRandom => store.sample_expiring(random.next()),
     }
 }
 
-fn highest<P: Copy>(sample: impl Fn(u64) -> Option<P>, score: impl Fn(P) -> u64, random: &mut Random) -> Option<P> {
-    (0..SAMPLE_SIZE).filter_map(|_| sample(random.next())).max_by_key(|&location| score(location))
+fn highest<P: Copy>(
+    draws: usize,
+    sample: impl Fn(u64) -> Option<P>,
+    score: impl Fn(P) -> u64,
+    random: &mut Random,
+) -> Option<P> {
+    (0..draws).filter_map(|_| sample(random.next())).max_by_key(|&location| score(location))
 }
 
 #[cfg(test)]
@@ -101,6 +110,19 @@ mod tests {
         for (count, documented) in reached.iter().zip([10, 18, 142, 255_u32]) {
             assert!(count.abs_diff(documented) <= documented / 5 + 2, "{reached:?}");
         }
+    }
+
+    #[test]
+    fn among_few_entries_the_one_in_use_is_spared_even_if_it_is_drawn_most_often() {
+        let mut random = Random::new(7);
+        // Six draws of ten are of the entry that has just been used.
+        let sample = |random: u64| Some(usize::from((random >> 32) % 10 < 4));
+        let mut spared = |draws| {
+            let victims = (0..10_000).map(|_| highest(draws, sample, |entry| [0, 60][entry], &mut random));
+            victims.filter(|victim| *victim == Some(1)).count()
+        };
+        assert!((9_000..9_500).contains(&spared(SAMPLE_SIZE)));
+        assert!(spared(SAMPLE_SIZE_FEW) >= 9_997);
     }
 
     #[test]
