@@ -11,6 +11,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::tools;
 
+/// Niceness of the step and of all that it starts: about a tenth of a CPU that others want, too.
+const NICENESS: &str = "10";
+
 /// This program once more, with the step alone. It is killed if nobody waits for it.
 pub(super) struct Beside {
     child: Child,
@@ -30,7 +33,9 @@ impl Beside {
         let file = File::create(&log).with_context(|| log.display().to_string())?;
         let errors = file.try_clone().context("a second descriptor")?;
         let program = std::env::current_exe().context("own path")?;
-        let child = Command::new(program)
+        let child = Command::new("nice")
+            .args(["-n", NICENESS])
+            .arg(program)
             .args(["verify", step])
             .args(options)
             .stdout(file)
