@@ -126,6 +126,8 @@ impl Drop for ClientPermit {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
 
     fn key(text: &str) -> ClientKey {
@@ -145,7 +147,8 @@ mod tests {
 
     #[test]
     fn the_limit_is_for_each_client_and_the_table_forgets_who_has_gone() {
-        let clients: &'static ClientConnections = Box::leak(Box::new(ClientConnections::new(2)));
+        static CLIENTS: LazyLock<ClientConnections> = LazyLock::new(|| ClientConnections::new(2));
+        let clients = &*CLIENTS;
         let (ada, bob) = (key("192.0.2.1"), key("192.0.2.2"));
         let permits = [clients.admit(ada), clients.admit(ada), clients.admit(bob)].map(Result::unwrap);
         assert_eq!(clients.admit(ada).unwrap_err(), TooMany { client: ada, max: 2, is_first: true });

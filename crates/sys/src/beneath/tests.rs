@@ -1,4 +1,4 @@
-use std::{fs, io::Read, os::unix::fs::symlink, thread};
+use std::{fs, io::Read, os::unix::fs::symlink, sync::Mutex, thread};
 
 use super::*;
 use crate::swapper::Swapper;
@@ -47,7 +47,10 @@ fn tree(resolver: Way) -> Tree {
 fn broker_of(directory: &Path) -> Brokered {
     let (broker, opener) = broker::pair(vec!["/nowhere".into(), directory.to_owned()]).unwrap();
     thread::spawn(move || opener.serve());
+    // Reachable to the end, or LeakSanitizer would report it.
+    static KEPT: Mutex<Vec<&broker::Broker>> = Mutex::new(Vec::new());
     let broker: &'static broker::Broker = Box::leak(Box::new(broker));
+    KEPT.lock().unwrap().push(broker);
     broker.find(directory).unwrap()
 }
 

@@ -1,7 +1,7 @@
 use std::{
     net::SocketAddr,
     os::fd::AsFd,
-    sync::atomic::AtomicUsize,
+    sync::{Mutex, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 
@@ -56,7 +56,11 @@ fn admission(max: usize) -> &'static Admission {
     });
     admission.proxies = vec!["0.0.0.0/0".parse().unwrap()];
     admission.clients = Some(ClientConnections::new(max));
-    Box::leak(Box::new(admission))
+    // Reachable to the end, or LeakSanitizer would report it.
+    static KEPT: Mutex<Vec<&Admission>> = Mutex::new(Vec::new());
+    let admission: &'static Admission = Box::leak(Box::new(admission));
+    KEPT.lock().unwrap().push(admission);
+    admission
 }
 
 static REPORTS: AtomicUsize = AtomicUsize::new(0);
