@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::{Outcome, tools};
 use matrix::workspace::{cargo, root, run_shown};
@@ -16,6 +16,7 @@ pub(super) fn run(each: Duration) -> Result<Outcome> {
     if targets.is_empty() {
         bail!("no fuzz targets");
     }
+    let mut failed = Vec::new();
     for target in targets {
         let corpus = fuzz.join("corpus").join(&target);
         std::fs::create_dir_all(&corpus).with_context(|| corpus.display().to_string())?;
@@ -23,8 +24,12 @@ pub(super) fn run(each: Duration) -> Result<Outcome> {
         let mut command = cargo();
         command.args(["fuzz", "run", &target]).arg(&corpus).arg(fuzz.join("seeds").join(&target));
         command.arg("--").arg(format!("-max_total_time={}", each.as_secs())).arg("-print_final_stats=1");
-        run_shown(command.env("RUSTC_BOOTSTRAP", "1")).with_context(|| format!("target {target}"))?;
+        if let Err(error) = run_shown(command.env("RUSTC_BOOTSTRAP", "1")) {
+            println!("verify: fuzz: {target}: {error:#}");
+            failed.push(target);
+        }
     }
+    ensure!(failed.is_empty(), "{}", failed.join(", "));
     Ok(Outcome::Passed)
 }
 
