@@ -31,6 +31,8 @@ const UPGRADES: u32 = 3;
 const SAMPLES: u32 = 30;
 /// Requests between two looks at the clock.
 const REQUESTS: u32 = 400;
+/// Time between two loads: what runs beside needs the machine, too.
+const REST: Duration = Duration::from_millis(250);
 /// Limit for one of them, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Classes of loadgen's errors that a connection can end with when its server is upgraded.
@@ -178,6 +180,7 @@ fn load(subject: &Subject, server: &Server, course: &Course) -> anyhow::Result<(
             let is_allowed = |(class, _): &(String, u64)| was_upgraded && LOST.contains(&&**class);
             ensure!(failures.iter().all(is_allowed), "{failures:?}");
             course.requests.fetch_add(u64::from(REQUESTS), Relaxed);
+            thread::sleep(REST);
         }
         Ok(())
     })();
