@@ -11,8 +11,7 @@ use crate::http1::{Connection, Status, date::date_now, is_token_byte};
 
 /// Length of the longest header block, in bytes.
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
-/// Most fields of a header block: with those that the server adds they are fewer than the 100 that clients take, such as hyper's and
-/// Python's.
+/// Most fields of a header block: with those that the server adds they are fewer than the 100 that our own client takes.
 pub const FIELDS_MAX: usize = 90;
 
 /// Fields that concern a single connection (RFC 9110, section 7.6.1), which is the server's and not the program's.

@@ -170,6 +170,7 @@ impl<S: Store> Cache<S> {
 
     #[cold]
     fn evict_for(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
+        // What takes far less than the limit need not be measured.
         let may_exceed = size.key_len + size.value_len >= self.limit / 2;
         if may_exceed && self.footprint_of(size) > self.limit {
             return Err(OutOfMemory);

@@ -94,6 +94,7 @@ fn highest<P: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Attributes, KeyHasher, StdStore, StoreOptions};
 
     #[test]
     fn counts_grow_with_the_logarithm_as_redis_documents() {
@@ -123,6 +124,20 @@ mod tests {
         };
         assert!((9_000..9_500).contains(&spared(SAMPLE_SIZE)));
         assert!(spared(SAMPLE_SIZE_FEW) >= 9_997);
+    }
+
+    #[test]
+    fn in_a_store_with_few_entries_the_one_in_use_is_no_victim() {
+        let options = StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () };
+        let mut store = StdStore::new(options);
+        for (number, key) in [b"a", b"b", b"c", b"d"].into_iter().enumerate() {
+            let hash = store.hash(key);
+            let location = store.insert(hash, key, b"", Attributes::default());
+            store.set_access(location, if number == 3 { 60 << 8 } else { 0 });
+        }
+        let mut random = Random::new(7);
+        let victims = (0..10_000).filter_map(|_| choose_victim(PolicyKind::AllKeysLru, &store, 60, &mut random));
+        assert_eq!(victims.filter(|&victim| store.view(victim).key == b"d").count(), 0);
     }
 
     #[test]
