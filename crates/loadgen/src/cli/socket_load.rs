@@ -49,7 +49,7 @@ pub(super) struct SocketLoadArgs {
     /// request takes another one
     #[arg(long, value_name = "SHARES", value_parser = skew, requires = "open_loop")]
     pub(super) skew: Option<Skew>,
-    /// Open loop: poll the clock instead of sleeping for the last 50 µs before a request falls due
+    /// Open loop: poll the clock instead of sleeping for the last 200 µs before a request falls due
     #[arg(long, requires = "open_loop")]
     spin: bool,
     /// Run in turns, for a program that compares two servers: a line `go` on standard input begins one, `hold` ends it and is

@@ -7,7 +7,7 @@ use std::{
 };
 
 use io_uring::{
-    IoUring, Probe, cqueue, opcode, squeue,
+    EnterFlags, IoUring, Probe, cqueue, opcode, squeue,
     types::{CancelBuilder, Fd, SubmitArgs, Timespec},
 };
 use nix::libc;
@@ -170,19 +170,32 @@ impl<M> Ring<M> {
 
     // --- completions ----------------------------------------------------------------------
 
-    /// Submits what has been queued, and waits for `count` completions or the timeout. An interrupted wait is over.
+    /// Submits what has been queued, and waits for `count` completions or the timeout; with one of zero for nothing. An interrupted
+    /// wait is over.
     ///
     /// # Errors
     /// Those of io_uring_enter(2) that end the ring.
     pub fn wait(&mut self, count: usize, timeout: Option<Duration>) -> io::Result<()> {
-        let waited = match timeout.map(Timespec::from) {
+        let waited = match timeout {
             None => self.ring.submit_and_wait(count),
-            Some(timeout) => self.ring.submitter().submit_with_args(count, &SubmitArgs::new().timespec(&timeout)),
+            Some(Duration::ZERO) => self.enter_without_waiting(),
+            Some(timeout) => {
+                let timeout = Timespec::from(timeout);
+                self.ring.submitter().submit_with_args(count, &SubmitArgs::new().timespec(&timeout))
+            }
         };
         match waited.map_err(|error| (Errno::from_io_error(&error), error)) {
             Ok(_) | Err((Some(Errno::INTR | Errno::BUSY | Errno::TIME | Errno::AGAIN), _)) => Ok(()),
             Err((_, error)) => Err(error),
         }
+    }
+
+    /// Submits what has been queued, and has the kernel complete what it can. A timer of no length would sleep for tens of
+    /// microseconds.
+    fn enter_without_waiting(&mut self) -> io::Result<usize> {
+        let queued = self.ring.submission().len() as u32;
+        // SAFETY: there is no argument that could point anywhere.
+        unsafe { self.ring.submitter().enter::<()>(queued, 0, EnterFlags::GETEVENTS.bits(), None) }
     }
 
     /// Appends what has completed, as `complete` sees it.

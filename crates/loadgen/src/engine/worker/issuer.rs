@@ -23,7 +23,7 @@ use crate::{
 /// Without any reply for this long, and with failures only, a run is given up.
 const PATIENCE_MIN: Nanos = 10 * SECOND;
 /// A sleep that is to end exactly ends this much early, and the rest is spent looking at the clock.
-const SPIN: Nanos = 50 * MICROSECOND;
+const SPIN: Nanos = 200 * MICROSECOND;
 
 /// Decides which requests one thread sends, and when.
 pub(super) struct Issuer<'a> {
