@@ -21,6 +21,8 @@ use super::{
 };
 use crate::hpack::{self, Decoder};
 
+/// Data worth a frame, in bytes: the smallest windows that are served without end are a little larger.
+const DATA_MIN: usize = 1 << 8;
 /// Contents of the PING whose answer says that a client has heard of the drain.
 const DRAIN_PING: [u8; 8] = *b"draining";
 
@@ -145,6 +147,8 @@ pub struct ServerConnection {
     drain: Drain,
     nuisances: u32,
     forgiven_at: Option<Instant>,
+    /// Bytes by which the client has yet to enlarge its windows for what has been sent: each byte is in two of them.
+    window_debt: u64,
     /// Stream that was served last, for those that take turns.
     served: u32,
 }
@@ -173,6 +177,7 @@ impl ServerConnection {
             drain: Drain::No,
             nuisances: 0,
             forgiven_at: None,
+            window_debt: 0,
             served: 0,
         }
     }

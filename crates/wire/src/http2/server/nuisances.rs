@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{super::Frame, ErrorCode, ServerConnection};
+use super::{super::Frame, DATA_MIN, ErrorCode, ServerConnection};
 
 /// Nuisances that are forgiven each second.
 const FORGIVEN_PER_SECOND: u32 = 20;
@@ -15,6 +15,7 @@ impl ServerConnection {
             Frame::Headers { block, is_whole, .. } | Frame::Continuation { block, is_whole, .. } => {
                 block.is_empty() || !is_whole
             }
+            &Frame::WindowUpdate { increment, .. } => !self.gives_back(increment),
             Frame::Priority { .. }
             | Frame::RstStream { .. }
             | Frame::Settings(_)
@@ -22,7 +23,6 @@ impl ServerConnection {
             | Frame::PushPromise
             | Frame::Ping { .. }
             | Frame::GoAway { .. }
-            | Frame::WindowUpdate { .. }
             | Frame::PriorityUpdate { .. }
             | Frame::Unknown => true,
         };
@@ -36,6 +36,14 @@ impl ServerConnection {
             self.nuisances = self.nuisances.saturating_sub(seconds.saturating_mul(FORGIVEN_PER_SECOND));
         }
         self.add_nuisance()
+    }
+
+    /// Returns true if an update of a window is worth its frame and is for data that has been sent: a client that reads in
+    /// small pieces sends a dozen of them for each frame of data, long after it.
+    fn gives_back(&mut self, increment: u32) -> bool {
+        let left = self.window_debt.checked_sub(increment.into()).filter(|_| increment as usize >= DATA_MIN);
+        self.window_debt = left.unwrap_or(self.window_debt);
+        left.is_some()
     }
 
     pub(super) fn add_nuisance(&mut self) -> Result<(), ErrorCode> {

@@ -2,19 +2,16 @@
 
 use super::{
     super::{Urgency, push, stream::Closed},
-    DRAIN_PING, Drain, ErrorCode, Event, ServerConnection,
+    DATA_MIN, DRAIN_PING, Drain, ErrorCode, Event, ServerConnection,
 };
 use crate::hpack;
 
 /// Nuisances that a response makes up for.
 const FORGIVEN_PER_RESPONSE: u32 = 4;
-/// Nuisances that a DATA frame makes up for which is not too small to be worth its frame: a client that takes it has to
-/// enlarge two windows.
+/// Nuisances that a DATA frame makes up for which is not too small to be worth its frame.
 const FORGIVEN_PER_DATA: u32 = 2;
 /// Highest number of a stream.
 const STREAM_MAX: u32 = u32::MAX >> 1;
-/// Data worth a frame, in bytes: the smallest windows that are served without end are a little larger.
-const DATA_MIN: usize = 1 << 8;
 
 impl ServerConnection {
     /// Returns the stream to serve next among those that have something to send and may send it, and how many bytes: the
@@ -89,6 +86,7 @@ impl ServerConnection {
         self.window -= length as i64;
         self.served = stream;
         push::push_data_header(stream, length, is_last, out);
+        self.window_debt += 2 * length as u64;
         if length >= DATA_MIN {
             self.nuisances = self.nuisances.saturating_sub(FORGIVEN_PER_DATA);
         }

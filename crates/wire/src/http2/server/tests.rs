@@ -287,6 +287,21 @@ fn a_patient_client_is_forgiven() {
     }
 }
 
+/// As Go's client does, which gives back what it has read 4 KiB at a time.
+#[test]
+fn windows_that_are_given_back_in_small_pieces_cost_nothing() {
+    let mut bench = Bench::with_limits(Limits { nuisances_max: 50, ..Limits::default() });
+    bench.send(&[initial_window(1 << 20), window_update(0, 1 << 20)].concat()).unwrap();
+    bench.request(1, true).unwrap();
+    assert_eq!(bench.respond(1, 2 << 20), 1 << 20);
+    let piece = [window_update(0, 4096), window_update(1, 4096)].concat();
+    bench.send(&piece.repeat(256)).unwrap();
+    assert_eq!(bench.push(), 1 << 20);
+    bench.send(&piece.repeat(256)).unwrap();
+    let flood = (0..100).find_map(|_| bench.send(&window_update(0, 4096)).err());
+    assert_eq!(flood, Some(ErrorCode::EnhanceYourCalm), "for nothing that was sent");
+}
+
 proptest! {
     /// Whatever is sent, it is taken or ends the connection; heads and streams stay within their limits.
     #[test]
