@@ -74,6 +74,8 @@ impl World {
             self.trickle(&mut session, &mut replies, &mut manner);
         }
         session.end_of_input();
+        // A turn is due: a protocol that is told of the end may have something to say.
+        session.resume(&self.server, self.now);
         self.flush(&mut session, &mut replies, &mut manner);
         assert!(session.is_done(), "all has been said");
         replies
