@@ -138,15 +138,13 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// Gives the shards a limit that suits what is resident at present. `refuses`: a lower one would not evict anything, but refuse
-    /// writes.
+    /// Gives the shards a limit that suits what is resident at present.
     fn adjust<S: Store>(&mut self, state: &ServerState<S>, excess: Option<usize>, refuses: bool) {
         let Some(_pin) = state.clients.pause.keep_scripts_out() else { return };
         let wanted = match (state.settings.memory_max(), excess) {
             (None, _) => None,
             (Some(_), None) => return,
-            (Some(limit), _) if refuses => Some((limit, 0)),
-            (Some(limit), Some(excess)) => Some((limit, self.withheld(limit, excess))),
+            (Some(limit), Some(excess)) => Some(self.within(limit, excess, refuses)),
         };
         let is_withheld = self.applied.is_some() || wanted.is_some_and(|(_, withheld)| withheld > 0);
         if is_withheld && wanted != self.applied {
@@ -154,6 +152,12 @@ impl Allowance {
             state.gauges.memory_withheld.store(wanted.map_or(0, |(_, withheld)| withheld as u64), Relaxed);
             self.applied = wanted;
         }
+    }
+
+    /// Returns the limit, and what is withheld of it: nothing where less `refuses` writes instead of evicting.
+    fn within(&mut self, limit: usize, excess: usize, refuses: bool) -> (usize, usize) {
+        let withheld = self.withheld(limit, excess);
+        (limit, if refuses { 0 } else { withheld })
     }
 
     fn withheld(&mut self, limit: usize, excess: usize) -> usize {
@@ -218,5 +222,7 @@ mod tests {
         assert_eq!([13, 30, 200, 12].map(&mut withheld), [1, 18, 32, 0], "a sixteenth at most");
         assert_eq!(allowance.withheld(512 * MIB, 12 * MIB + 1), WITHHELD_UNIT);
         assert_eq!(allowance.withheld(4096 * MIB, 26 * MIB), 0, "a larger server may have more");
+        assert_eq!(allowance.within(512 * MIB, 30 * MIB, false), (512 * MIB, 18 * MIB));
+        assert_eq!(allowance.within(512 * MIB, 30 * MIB, true), (512 * MIB, 0), "writes would be refused");
     }
 }
