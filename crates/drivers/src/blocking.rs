@@ -117,7 +117,7 @@ const PROMISE_TICK: Duration = Duration::from_millis(5);
 /// Time between two reads of a connection that goes on while the server drains.
 const DRAIN_TICK: Duration = Duration::from_millis(5);
 
-/// Accepts until drained, on a thread per address. A connection that `start` gives back is refused.
+/// Accepts until drained, on a thread per socket. A connection that `start` gives back is refused.
 pub(crate) fn accept_on_threads(
     listeners: Listeners,
     config: &Config,
@@ -127,8 +127,9 @@ pub(crate) fn accept_on_threads(
 ) -> io::Result<()> {
     let limit = ConnectionLimit::new(config);
     let (limit, start) = (&limit, &start);
-    let addresses: Vec<_> = listeners.per_thread.into_iter().flatten().enumerate().collect();
-    crate::on_threads(config, shutdown, addresses, |(front_end, listener)| {
+    let listeners: Vec<_> = listeners.per_thread.into_iter().flatten().collect();
+    crate::on_threads(config, shutdown, listeners, |listener| {
+        let front_end = listener.front_end();
         let counters = config.statistics.register();
         let mut acceptor = Acceptor::new(limit, refusal)?;
         let wake = Arc::new(EventFd::new()?);

@@ -204,8 +204,9 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
         }
         self.accept_at = None;
         for _ in 0..ACCEPT_MAX {
-            let Some(&front_end) = self.accepting.last() else { return Ok(()) };
-            let Some(listener) = self.listeners.get(front_end) else { return Ok(()) };
+            let Some(&at) = self.accepting.last() else { return Ok(()) };
+            let Some(listener) = self.listeners.get(at) else { return Ok(()) };
+            let front_end = listener.front_end();
             match self.acceptor.accept(listener, true, &mut self.cx.tally)? {
                 Accepted::Connection(socket, permit) => self.open(socket, front_end, permit),
                 Accepted::Skipped => {}

@@ -11,6 +11,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use proto::{BufferPool, Protocol, Session};
@@ -120,17 +121,17 @@ impl<P: Protocol> Shared<P> {
         limit: &Arc<ConnectionLimit>,
     ) -> io::Result<Vec<(Self, Listener, Acceptor)>> {
         let counters = config.statistics.register();
-        let of_one = |(front_end, listener)| {
+        let of_one = |listener: Listener| {
             let shared = Self {
                 protocol: Arc::clone(protocol),
                 config: config.clone(),
                 shutdown: shutdown.clone(),
-                front_end,
+                front_end: listener.front_end(),
                 counters: Arc::clone(&counters),
             };
             Ok((shared, listener, Acceptor::new(limit, protocol.refusal())?))
         };
-        listeners.into_iter().enumerate().map(of_one).collect()
+        listeners.into_iter().map(of_one).collect()
     }
 }
 
@@ -183,6 +184,9 @@ impl<R: Readiness, T: Timer> Incoming<R, T> {
     }
 }
 
+/// Time for a runtime to have its next turn.
+const LET_GO: Duration = Duration::from_millis(1);
+
 /// Runs tasks on the thread that they are spawned on.
 pub trait Spawn {
     fn spawn(task: impl Future<Output = ()> + 'static);
@@ -229,6 +233,9 @@ async fn accept<P: Protocol, R: Readiness, X: Transport, T: Timer, S: Spawn>(
         });
     }
     drop(incoming);
+    // A ring lets go of the listener in its next turn; if there were none, the kernel would do it after the end of the process,
+    // and the port would not be free.
+    waiting::sleep::<T>(LET_GO).await;
     crew.ended().await;
     Ok(())
 }

@@ -46,12 +46,12 @@ impl Driver for Tokio {
         runtime(config)?.block_on(async {
             let limit = ConnectionLimit::new(config);
             let mut acceptors = JoinSet::new();
-            for (front_end, listener) in listeners.per_thread.into_iter().flatten().enumerate() {
+            for listener in listeners.per_thread.into_iter().flatten() {
                 let shared = Shared {
                     protocol: Arc::clone(&protocol),
                     config: config.clone(),
                     shutdown: shutdown.clone(),
-                    front_end,
+                    front_end: listener.front_end(),
                     counters: config.statistics.register(),
                 };
                 let acceptor = Acceptor::new(&limit, protocol.refusal())?;

@@ -83,13 +83,13 @@ impl Driver for TokioUring {
                 let pipes = Rc::new(RefCell::new(Pipes::of_loop(&config.scratch_pipes)));
                 let chunks = Rc::<Chunks>::default();
                 let mut acceptors = Vec::new();
-                for (front_end, listener) in listeners.into_iter().enumerate() {
+                for listener in listeners {
                     let acceptor = Acceptor::new(&limit, protocol.refusal())?;
                     let shared = Shared {
                         protocol: Arc::clone(&protocol),
                         config: config.clone(),
                         shutdown: shutdown.clone(),
-                        front_end,
+                        front_end: listener.front_end(),
                         counters: Arc::clone(&counters),
                         pipes: Rc::clone(&pipes),
                         chunks: Rc::clone(&chunks),

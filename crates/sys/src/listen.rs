@@ -116,6 +116,8 @@ pub struct Listener {
     address: Address,
     options: ListenOptions,
     file: Option<Arc<SocketFile>>,
+    /// Place of the address among those of the server.
+    front_end: usize,
 }
 
 /// File of a unix socket; removed when this is dropped, by the process that it belongs to.
@@ -209,7 +211,7 @@ impl Listener {
                 remove_stale(path)?;
                 let socket = Arc::new(bind_unix(path, options)?);
                 let file = Some(Arc::new(SocketFile { path: path.clone(), is_ours: AtomicBool::new(true) }));
-                Ok(Self { socket, address: address.clone(), options, file })
+                Ok(Self { socket, address: address.clone(), options, file, front_end: 0 })
             }
         }
     }
@@ -217,7 +219,7 @@ impl Listener {
     fn from_tcp(socket: TcpListener, options: ListenOptions) -> io::Result<Self> {
         let address = Address::Tcp(socket.local_addr()?);
         socket.set_nonblocking(true)?;
-        Ok(Self { socket: Arc::new(socket.into()), address, options, file: None })
+        Ok(Self { socket: Arc::new(socket.into()), address, options, file: None, front_end: 0 })
     }
 
     /// Takes over a socket that somebody else has made. Its file, if it has one, is removed with the listener only if it
@@ -240,7 +242,7 @@ impl Listener {
         }
         let path = address.as_pathname().ok_or_else(|| invalid("it has no path"))?.to_owned();
         let file = owns_file.then(|| Arc::new(SocketFile { path: path.clone(), is_ours: AtomicBool::new(true) }));
-        Ok(Self { socket: Arc::new(socket.into()), address: Address::Unix(path), options, file })
+        Ok(Self { socket: Arc::new(socket.into()), address: Address::Unix(path), options, file, front_end: 0 })
     }
 
     /// Applies the options of a listener that was adopted.
@@ -252,6 +254,17 @@ impl Listener {
         Ok(Self { options, ..self })
     }
 
+    /// The same, as the one at this place among the server's addresses.
+    #[must_use]
+    pub fn at_front_end(self, front_end: usize) -> Self {
+        Self { front_end, ..self }
+    }
+
+    /// Place of the address among those of the server: several sockets may have the same.
+    pub fn front_end(&self) -> usize {
+        self.front_end
+    }
+
     pub fn handle(&self) -> ListenerHandle {
         ListenerHandle { socket: Arc::downgrade(&self.socket), file: self.file.as_ref().map(Arc::downgrade) }
     }
@@ -259,13 +272,15 @@ impl Listener {
     /// Another listener at the same address for another thread: a socket of its own for TCP, the same one for unix, and
     /// where the socket was inherited from somebody who shares no port.
     pub fn another(&self) -> io::Result<Self> {
-        let options = self.options;
+        let (options, front_end) = (self.options, self.front_end);
         match &self.address {
             Address::Tcp(address) if SockRef::from(&self.socket).reuse_port()? => {
-                Self::from_tcp(listen_tcp(*address, Sharing::AmongThreads, options)?, options)
+                let another = Self::from_tcp(listen_tcp(*address, Sharing::AmongThreads, options)?, options)?;
+                Ok(another.at_front_end(front_end))
             }
             Address::Tcp(_) | Address::Unix(_) => {
-                Ok(Self { socket: Arc::clone(&self.socket), address: self.address.clone(), options, file: None })
+                let (socket, address) = (Arc::clone(&self.socket), self.address.clone());
+                Ok(Self { socket, address, options, file: None, front_end })
             }
         }
     }

@@ -223,19 +223,19 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
     // --- accepting ------------------------------------------------------------------------
 
     fn arm_accepts(&mut self) {
-        for (front_end, state) in self.listeners.iter_mut().enumerate() {
+        for (at, state) in self.listeners.iter_mut().enumerate() {
             if let Some(listener) = &state.listener
                 && state.rearm_at.is_some_and(|at| at <= self.cx.now.instant)
             {
                 state.rearm_at = None;
-                self.cx.ring.accept(front_end, listener.as_fd());
+                self.cx.ring.accept(at, listener.as_fd());
             }
         }
     }
 
     fn accepted(&mut self, done: Completion) -> io::Result<()> {
         let Some(ListenerState { listener: Some(listener), .. }) = self.listeners.get(done.key) else { return Ok(()) };
-        let tally = &mut self.cx.tally;
+        let (front_end, tally) = (listener.front_end(), &mut self.cx.tally);
         let accepted = match self.cx.ring.accepted(done) {
             Ok(socket) => self.acceptor.admit(socket, tally),
             Err(_) if self.stage != Stage::Serving => Accepted::Skipped,
@@ -248,22 +248,22 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
             if self.stage != Stage::Serving {
                 // Closed only now that the ring has let go of it, so that the port is free at once.
                 let listener = state.listener.take();
-                self.take_last(listener, done.key)?;
+                self.take_last(listener)?;
             }
         }
         if let Accepted::Connection(socket, permit) = accepted {
-            self.open(socket, done.key, permit);
+            self.open(socket, front_end, permit);
         }
         Ok(())
     }
 
     /// Accepts what waits at a listener that another process has, too: the kernel wakes one of the two only (EPOLLEXCLUSIVE),
     /// and it may have been this one, just before it let go.
-    fn take_last(&mut self, listener: Option<Listener>, front_end: usize) -> io::Result<()> {
+    fn take_last(&mut self, listener: Option<Listener>) -> io::Result<()> {
         let Some(listener) = listener.filter(|_| self.stage == Stage::Retiring) else { return Ok(()) };
         loop {
             match self.acceptor.accept(&listener, true, &mut self.cx.tally)? {
-                Accepted::Connection(socket, permit) => self.open(socket, front_end, permit),
+                Accepted::Connection(socket, permit) => self.open(socket, listener.front_end(), permit),
                 Accepted::Skipped => {}
                 Accepted::Empty | Accepted::Exhausted => return Ok(()),
             }
@@ -349,10 +349,10 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     /// Closes each listener, at once or when the ring has let go of it.
     fn stop_accepting(&mut self) {
-        for (front_end, state) in self.listeners.iter_mut().enumerate().filter(|(_, state)| state.listener.is_some()) {
+        for (at, state) in self.listeners.iter_mut().enumerate().filter(|(_, state)| state.listener.is_some()) {
             match state.rearm_at.take() {
                 Some(_) => state.listener = None,
-                None => self.cx.ring.cancel(Op::Accept, front_end),
+                None => self.cx.ring.cancel(Op::Accept, at),
             }
         }
     }

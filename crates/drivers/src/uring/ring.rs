@@ -130,8 +130,8 @@ impl DriverRing {
 
     // --- requests -------------------------------------------------------------------------
 
-    pub(super) fn accept(&mut self, front_end: usize, listener: BorrowedFd<'_>) {
-        self.0.accept(listener, user_data(Op::Accept, front_end));
+    pub(super) fn accept(&mut self, at: usize, listener: BorrowedFd<'_>) {
+        self.0.accept(listener, user_data(Op::Accept, at));
     }
 
     pub(super) fn receive(&mut self, key: usize, socket: BorrowedFd<'_>) {
