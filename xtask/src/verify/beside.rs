@@ -4,7 +4,7 @@ use std::{
     fs::{self, File},
     path::PathBuf,
     process::{Child, Command},
-    time::Instant,
+    time::SystemTime,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -17,7 +17,7 @@ const NICENESS: &str = "10";
 /// This program once more, with the step alone. It is killed if nobody waits for it.
 pub(super) struct Beside {
     child: Child,
-    began: Instant,
+    began: SystemTime,
     log: PathBuf,
 }
 
@@ -43,16 +43,18 @@ impl Beside {
             .spawn()
             .with_context(|| format!("verify {step}"))?;
         println!("verify: {step} runs beside the others: {}", log.display());
-        Ok(Self { child, began: Instant::now(), log })
+        Ok(Self { child, began: SystemTime::now(), log })
     }
 
-    /// Waits for the end of the step, shows what it printed, and returns the seconds since its start.
+    /// Waits for the end of the step, shows what it printed, and returns the seconds from its start to the last thing that it
+    /// printed.
     ///
     /// # Errors
     /// The step has failed.
     pub(super) fn wait(mut self) -> Result<f64> {
         let status = self.child.wait().context("wait")?;
-        let seconds = self.began.elapsed().as_secs_f64();
+        let printed = fs::metadata(&self.log).and_then(|log| log.modified()).context("time of the log")?;
+        let seconds = printed.duration_since(self.began).unwrap_or_default().as_secs_f64();
         let text = fs::read_to_string(&self.log).with_context(|| self.log.display().to_string())?;
         print!("{text}");
         ensure!(status.success(), "{status}");
