@@ -223,12 +223,12 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
     // --- accepting ------------------------------------------------------------------------
 
     fn arm_accepts(&mut self) {
-        for (at, state) in self.listeners.iter_mut().enumerate() {
+        for (index, state) in self.listeners.iter_mut().enumerate() {
             if let Some(listener) = &state.listener
                 && state.rearm_at.is_some_and(|at| at <= self.cx.now.instant)
             {
                 state.rearm_at = None;
-                self.cx.ring.accept(at, listener.as_fd());
+                self.cx.ring.accept(index, listener.as_fd());
             }
         }
     }
@@ -349,10 +349,10 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     /// Closes each listener, at once or when the ring has let go of it.
     fn stop_accepting(&mut self) {
-        for (at, state) in self.listeners.iter_mut().enumerate().filter(|(_, state)| state.listener.is_some()) {
+        for (index, state) in self.listeners.iter_mut().enumerate().filter(|(_, state)| state.listener.is_some()) {
             match state.rearm_at.take() {
                 Some(_) => state.listener = None,
-                None => self.cx.ring.cancel(Op::Accept, at),
+                None => self.cx.ring.cancel(Op::Accept, index),
             }
         }
     }

@@ -253,6 +253,22 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_of_no_length_submits_and_returns() {
+        let mut ring = StreamRing::new().expect("io_uring");
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+        let mut done = Vec::new();
+        ring.receive(1, ours.as_fd());
+        ring.wait(Duration::ZERO, &mut done).expect("a ring that works");
+        assert!(done.is_empty(), "{done:?}");
+        ring.send(2, ours.as_fd(), b"asked".to_vec());
+        ring.wait(Duration::ZERO, &mut done).expect("a ring that works");
+        assert!(matches!(done[..], [Completion { token: 2, event: Event::Sent { outcome: Ok(5), .. } }]), "{done:?}");
+        theirs.write_all(b"told").expect("open");
+        ring.wait(Duration::ZERO, &mut done).expect("a ring that works");
+        assert!(matches!(done[..], [_, Completion { token: 1, event: Event::Received { .. } }]), "{done:?}");
+    }
+
+    #[test]
     fn a_cancelled_receive_ends_and_a_stale_ticket_does_nothing() {
         let mut ring = StreamRing::new().expect("io_uring");
         let (ours, mut theirs) = UnixStream::pair().expect("a pair");
