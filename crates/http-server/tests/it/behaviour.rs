@@ -1,9 +1,11 @@
 //! The table of the README, row by row.
 
-use std::time::Duration;
+use std::{os::unix::fs::PermissionsExt, time::Duration};
 
 use http_server::SiteOptions;
 use proto::{Flow, Protocol};
+use testkit::http2::{Received, get, greeting};
+use web::{CgiOptions, Programs, Settings};
 
 use crate::{
     common::World,
@@ -205,4 +207,36 @@ fn responses_and_bytes_are_counted() {
     assert_eq!((statistics.cache_hits, statistics.file_opens), (1, 2));
     let step = world.server.on_input(&mut world.server.new_connection(), b"", world.now, &mut Default::default());
     assert_eq!((step.consumed, step.flow), (0, Flow::Open));
+}
+
+/// A program for which there is no thread is answered before its promise has been looked at, as one is that ends while the
+/// thread of the connection rests.
+#[test]
+fn what_is_known_at_once_is_answered_in_the_place_of_its_promise() {
+    let (directory, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let program = directory.path().join("program");
+    std::fs::write(&program, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let options = CgiOptions {
+        directory: directory.path().to_owned(),
+        timeout: Duration::from_secs(1),
+        output_bytes_max: 1,
+        processes_max: 0,
+    };
+    let programs = Programs::open(&options, root.path()).unwrap();
+    let settings = Settings { programs: Some(programs), ..Settings::default() };
+    let world = World::with_settings(SiteOptions::default(), settings);
+    let old = world.get("/cgi-bin/program");
+    assert_eq!(old.status, 503);
+
+    let frames = [greeting(), get(1, "/cgi-bin/program"), get(3, "/cgi-bin/program")].concat();
+    for chunk in [frames.len(), 1] {
+        let mut received = Received::default();
+        received.feed(&world.exchange(&frames, chunk).bytes).expect("frames of a server");
+        assert_eq!(received.responses.len(), 2, "{received:?}");
+        for response in received.responses.values() {
+            assert_eq!((response.status(), response.reset, response.is_whole), (503, None, true), "{response:?}");
+            assert_eq!(response.body, old.body);
+        }
+    }
 }

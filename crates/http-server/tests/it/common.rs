@@ -12,7 +12,7 @@ use testkit::{
     http::Response,
     in_memory::{self, Chunking, Transcript},
 };
-use web::Settings;
+use web::{Hosted, Hosts, Settings};
 
 pub(crate) struct World {
     _outer: tempfile::TempDir,
@@ -100,7 +100,8 @@ impl World {
 
 fn start(root: &Path, options: SiteOptions, settings: &Arc<Settings>) -> HttpServer {
     let site = Site::open(root, options).unwrap().with_settings(Arc::clone(settings));
-    HttpServer::new(site, HttpOptions::default())
+    let hosts = Hosts::new(Arc::new(Hosted::new(site, Arc::clone(settings))));
+    HttpServer::with_hosts(hosts, HttpOptions::default())
 }
 
 /// Writes a file, and the directories it is in.

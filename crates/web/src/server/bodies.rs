@@ -23,6 +23,10 @@ impl<S: Site> WebServer<S> {
         responder: &mut Responder<'_, S, W>,
     ) -> (usize, Option<Flow>) {
         let Some(pending) = slot else { return (0, Some(Flow::Open)) };
+        // The other thread may have been faster than this one: the answer takes the place of the promise, not one behind it.
+        if matches!(**pending, Pending::Waiting(_)) && responder.out.has_pending_replies() {
+            return (0, None);
+        }
         let (taken, verdict) = match pending.feed(input) {
             Ok((taken, Verdict::Incomplete)) => return (taken, None),
             Ok(outcome) => outcome,
