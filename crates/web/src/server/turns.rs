@@ -137,6 +137,7 @@ fn is_foreign(line: &[u8]) -> bool {
     let mut words = line.split(|&byte| byte == b' ');
     let (method, version) = (words.next().unwrap_or_default(), words.nth(1));
     let is_version = version.is_none_or(|version| version.starts_with(b"HTTP/"));
-    // What is refused before its end is refused by the rules of HTTP/1, however it arrives.
-    !is_version && !Method::is_known(method) && line.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b' ')
+    // What is refused before its end, as a line without a method is, is refused by the rules of HTTP/1, however it arrives.
+    let is_method = !method.is_empty() && !Method::is_known(method);
+    !is_version && is_method && line.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b' ')
 }

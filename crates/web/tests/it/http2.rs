@@ -157,6 +157,16 @@ fn a_client_of_neither_version_is_sent_away() {
     assert_eq!((received.goaways, transcript.is_closed), (vec![(0, ErrorCode::ProtocolError as u32)], true));
 }
 
+/// HTTP/1 refuses a line without a method at its first byte, before it is seen what the line says.
+#[test]
+fn a_line_that_is_refused_before_its_end_is_so_however_it_arrives() {
+    for chunking in [Chunking::UNLIMITED, Chunking { input_bytes: 1, ..Chunking::UNLIMITED }] {
+        let transcript = exchange(&server(), b"  HTT\r\n", chunking, now());
+        let reply = String::from_utf8_lossy(&transcript.bytes).into_owned();
+        assert!(reply.starts_with("HTTP/1.1 400 ") && transcript.is_closed, "{reply:?}");
+    }
+}
+
 /// Requests with their bodies, each on a stream of its own.
 fn frames(picks: &[usize]) -> Vec<Vec<u8>> {
     let token = ("x-token", "t");
