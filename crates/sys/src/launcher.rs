@@ -192,12 +192,13 @@ fn close_all_but(kept: [&OwnedFd; 2]) -> io::Result<()> {
     close_range(first, libc::c_uint::MAX)
 }
 
-fn close_range(first: libc::c_uint, last: libc::c_uint) -> io::Result<()> {
+/// Closes descriptors of a process that is a copy of another one and never returns to what that did.
+pub(crate) fn close_range(first: libc::c_uint, last: libc::c_uint) -> io::Result<()> {
     if first > last {
         return Ok(());
     }
     // SAFETY: the process is a copy that has just been made, and nothing in it uses a descriptor in this range again: it goes
-    // on with the one that is kept, and never returns to what its original did.
+    // on with those that are kept, and never returns to what its original did.
     let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,29 +1,33 @@
 //! Listening sockets that go from one process to the next: from a service manager (sd_listen_fds(3)), or from the process
 //! that this one succeeds, which may hand over more than sockets.
 //!
-//! Both are told by the environment: `LISTEN_FDS` counts the descriptors, which begin at 3. `LISTEN_PID` says whom a
-//! service manager means; a predecessor names itself in `QUINTET_PREDECESSOR`, the [`Role`] of each descriptor in
-//! `LISTEN_FDNAMES`, and one more descriptor behind the others is a pipe, which is to be told that this process is ready.
+//! Both are told by the environment: `LISTEN_FDS` counts the descriptors, which begin at 3, and `LISTEN_FDNAMES` has the
+//! [`Role`] of each. `LISTEN_PID` says whom a service manager means; behind the descriptors of a predecessor there is a pipe,
+//! which is to be told that this process is ready, and whose inode number is `QUINTET_PREDECESSOR`.
 
 use std::{
     env,
     ffi::OsString,
     io::{self, Read},
     os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
-    process::{Child, Command},
+    os::unix::process::CommandExt as _,
+    process::{Child, Command, ExitStatus},
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
 use command_fds::{CommandFdExt, FdMapping};
+use nix::libc;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fs::fstat,
     io::{Errno, FdFlags},
     pipe::PipeFlags,
-    process::{getpid, getppid},
+    process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid},
 };
 
 use crate::{
+    launcher::close_range,
     listen::{Listener, ListenerHandle},
     notify::WATCHDOG_PROCESS,
 };
@@ -111,16 +115,14 @@ impl Inherited {
     /// A descriptor that is announced is not there, or is no listening socket.
     pub fn take() -> io::Result<Self> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
-        let is_named = |variable: &str, id: Option<i32>| {
-            env::var(variable).ok().and_then(|value| value.parse().ok()).is_some_and(|named: i32| Some(named) == id)
-        };
-        let has_predecessor = is_named(PREDECESSOR, getppid().map(|id| id.as_raw_nonzero().get()));
-        if !has_predecessor && !is_named(ADDRESSEE, Some(getpid().as_raw_nonzero().get()))
-            || TAKEN.swap(true, Ordering::AcqRel)
-        {
+        let number = |variable: &str| env::var(variable).ok().and_then(|value| value.parse::<u64>().ok());
+        let count = RawFd::try_from(number(COUNT).unwrap_or(0).min(4096)).unwrap_or(0);
+        // Programs that a successor starts have its environment and not its descriptors.
+        let has_predecessor = number(PREDECESSOR).is_some_and(|pipe| inode(FIRST + count) == Some(pipe));
+        let is_addressee = number(ADDRESSEE) == Some(getpid().as_raw_nonzero().get().unsigned_abs().into());
+        if !has_predecessor && !is_addressee || TAKEN.swap(true, Ordering::AcqRel) {
             return Ok(Self::default());
         }
-        let count = env::var(COUNT).ok().and_then(|count| count.parse::<RawFd>().ok()).unwrap_or(0).clamp(0, 4096);
         let names = env::var(NAMES).unwrap_or_default();
         let mut names = names.split(':');
         let mut inherited = Self::default();
@@ -143,13 +145,13 @@ impl Inherited {
             Role::Listener => self.listeners.push(Listener::adopt(handed.descriptor, false)?),
             Role::ListenerWithFile => self.listeners.push(Listener::adopt(handed.descriptor, true)?),
             Role::MessageQueue | Role::FifoDirectory | Role::FromPredecessor | Role::ToPredecessor => {
-                self.state.push(handed);
+                self.state.push(handed)
             }
         }
         Ok(())
     }
 
-    /// Takes the descriptor of a role; `None`: there is no predecessor, or it had none.
+    /// Takes the descriptor of a role; `None`: there is none.
     pub fn take_state(&mut self, role: Role) -> Option<OwnedFd> {
         let at = self.state.iter().position(|handed| handed.role == role)?;
         Some(self.state.swap_remove(at).descriptor)
@@ -164,6 +166,12 @@ fn inherit(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: it is open, and was so before this process had any descriptor of its own: the environment says that it was
     // given for this purpose, and is asked once only.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Inode number of what a descriptor is of, if there is such a descriptor.
+fn inode(number: RawFd) -> Option<u64> {
+    // SAFETY: the borrow lasts for this call alone, which fails for a descriptor that is not open.
+    fstat(unsafe { BorrowedFd::borrow_raw(number) }).ok().map(|stat| stat.st_ino)
 }
 
 /// Descriptor for a successor.
@@ -190,7 +198,9 @@ impl HandedDescriptor {
 /// A program that is to succeed this process.
 #[derive(Debug)]
 pub struct Successor {
-    child: Child,
+    id: Pid,
+    /// Process between this one and the successor.
+    starter: Child,
     ready: io::PipeReader,
 }
 
@@ -198,7 +208,7 @@ pub struct Successor {
 #[derive(Debug, thiserror::Error)]
 pub enum SuccessorError {
     #[error("it ended before it was ready: {0}")]
-    Ended(std::process::ExitStatus),
+    Ended(ExitStatus),
     #[error("it was not ready after {0:?}, and was ended")]
     TimedOut(Duration),
     #[error("it cannot be waited for")]
@@ -221,21 +231,31 @@ impl Successor {
             names.push(role.name());
         }
         let (ready, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let inode = fstat(&theirs)?.st_ino;
+        let report = theirs.try_clone()?;
         map(theirs);
         let mut command = Command::new(program);
         command.args(args);
         command.env(COUNT, names.len().to_string()).env(NAMES, names.join(":")).env_remove(ADDRESSEE);
         command.env_remove(WATCHDOG_PROCESS);
-        command.env(PREDECESSOR, getpid().as_raw_nonzero().to_string());
+        command.env(PREDECESSOR, inode.to_string());
+        let step_aside = move || step_aside(&report);
+        // SAFETY: between fork and exec only system calls that are safe there may be made: it makes no others, and neither
+        // allocates nor takes a lock.
+        unsafe { command.pre_exec(step_aside) };
         command.fd_mappings(mappings).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let child = command.spawn()?;
+        let starter = command.spawn()?;
         // Its descriptors are still in the command: the pipe would never end.
         drop(command);
-        Ok(Self { child, ready: ready.into() })
+        let (mut ready, mut id) = (io::PipeReader::from(ready), [0; size_of::<i32>()]);
+        // It has been written before the program was started.
+        ready.read_exact(&mut id)?;
+        let id = Pid::from_raw(i32::from_ne_bytes(id)).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { id, starter, ready })
     }
 
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.id.as_raw_nonzero().get().unsigned_abs()
     }
 
     /// Waits until it is ready; then it is on its own.
@@ -247,8 +267,8 @@ impl Successor {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
+                let _ = kill_process(self.id, Signal::KILL);
+                let _ = self.starter.wait();
                 return Err(SuccessorError::TimedOut(patience));
             }
             match self.poll(left) {
@@ -258,9 +278,12 @@ impl Successor {
             }
         }
         match self.ready.read(&mut [0]) {
-            Ok(1) => Ok(()),
+            Ok(1) => {
+                let _ = self.starter.kill();
+                self.starter.wait().map(drop).map_err(SuccessorError::Failed)
+            }
             // Its end of the pipe is closed: it has ended, or is about to.
-            Ok(_) => Err(self.child.wait().map_or_else(SuccessorError::Failed, SuccessorError::Ended)),
+            Ok(_) => Err(self.starter.wait().map_or_else(SuccessorError::Failed, SuccessorError::Ended)),
             Err(error) => Err(SuccessorError::Failed(error)),
         }
     }
@@ -273,4 +296,32 @@ impl Successor {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Makes the calling process, a copy of one that starts a program, the starter of another copy, which is to be the program, and
+/// returns in that one only. The starter reports the other's number and ends as it does.
+///
+/// A service manager waits for its own children, and becomes the parent of those whose parent has ended (it is a subreaper, see
+/// prctl(2)): as a child of the process that it succeeds, a successor would be waited for by nobody after that has ended.
+fn step_aside(report: &OwnedFd) -> io::Result<()> {
+    // SAFETY: without flags this is fork(2), less what the C library does about its locks, which neither copy uses.
+    let copy = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let Some(id) = i32::try_from(copy).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    let _ = rustix::io::write(report, &id.as_raw_nonzero().get().to_ne_bytes());
+    // The ends of pipes have to show what has become of the other.
+    let _ = close_range(0, libc::c_uint::MAX);
+    let code = loop {
+        match waitpid(Some(id), WaitOptions::empty()) {
+            Ok(Some((_, status))) => {
+                break status.exit_status().or_else(|| Some(128 + status.terminating_signal()?));
+            }
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(_) => break None,
+        }
+    };
+    // SAFETY: it ends the process, and nothing else is run in it.
+    unsafe { libc::_exit(code.unwrap_or(libc::EXIT_FAILURE)) }
 }

@@ -105,6 +105,15 @@ impl Process {
         self.proc_entry().and_then(|entry| Ok(entry.stat()?.state)).map_or(true, |state| state == 'Z')
     }
 
+    /// Returns true if `other` is its parent, or the parent of that, and so on.
+    pub fn descends_from(self, other: Self) -> anyhow::Result<bool> {
+        let mut parent = self.proc_entry()?.stat()?.ppid;
+        while parent > 1 && parent != other.0 {
+            parent = Self(parent).proc_entry()?.stat()?.ppid;
+        }
+        Ok(parent == other.0)
+    }
+
     pub fn terminate(self) -> io::Result<()> {
         self.signal(Signal::TERM)
     }

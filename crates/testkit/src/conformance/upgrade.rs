@@ -76,6 +76,8 @@ pub fn upgrades_refuse_no_connection_and_lose_no_request() {
 /// Returns the second successor, once it is the only process.
 fn upgrade_twice(server: &mut Server) -> anyhow::Result<Successor> {
     let first = server.upgrade(server.process())?;
+    // A service manager waits for none but its own children.
+    ensure!(!first.process().descends_from(server.process())?, "the successor is a child of the process before it");
     let second = server.upgrade(first.process())?;
     let status = server.wait_for_exit()?;
     ensure!(status.code() == Some(0), "{status}");
