@@ -6,6 +6,8 @@
 //! keys are its own: the old one answers what waits, and what still comes on its connections, by forwarding it there. If it
 //! never says so, the commands go on in the old process.
 
+mod kept;
+
 use std::{
     io::{self, PipeReader, PipeWriter, Read, Write},
     os::fd::OwnedFd,
@@ -118,20 +120,36 @@ impl<S: Store + 'static> KvServer<S> {
         self.state.clients.pause.is_handed_over()
     }
 
-    /// Sends everything that all connections share. No command must be running. Returns the number of keys.
-    fn send_keys(&self, pipe: &mut PipeWriter) -> io::Result<u64> {
+    /// Writes everything that all connections share. No command must be running. Returns the number of keys.
+    fn send_keys(&self, to: &mut impl Write) -> io::Result<u64> {
         self.finish_routed();
-        let keys = send_entries(&self.state.space, &mut *pipe)?;
+        let keys = send_entries(&self.state.space, &mut *to)?;
         let memcached = &self.state.memcached;
-        pipe.write_all(&memcached.numbers.last().to_le_bytes())?;
-        pipe.write_all(&memcached.flush.scheduled().to_le_bytes())?;
+        to.write_all(&memcached.numbers.last().to_le_bytes())?;
+        to.write_all(&memcached.flush.scheduled().to_le_bytes())?;
         let texts = self.state.scripts.texts();
-        pipe.write_all(&(texts.len() as u64).to_le_bytes())?;
+        to.write_all(&(texts.len() as u64).to_le_bytes())?;
         for text in texts {
-            pipe.write_all(&(text.len() as u64).to_le_bytes())?;
-            pipe.write_all(&text)?;
+            to.write_all(&(text.len() as u64).to_le_bytes())?;
+            to.write_all(&text)?;
         }
         Ok(keys)
+    }
+
+    /// Reads what [`KvServer::send_keys`] has written.
+    fn receive_keys(&self, from: &mut impl Read) -> anyhow::Result<()> {
+        let number_max = receive_entries(&self.state.space, &mut *from)?;
+        self.state.memcached.numbers.skip(number_max);
+        self.state.memcached.numbers.skip(read_number(from)?);
+        self.state.memcached.flush.schedule(read_number(from)?);
+        for _ in 0..read_number(from)? {
+            let length = u32::try_from(read_number(from)?).ok().filter(|&length| length <= SCRIPT_BYTES_MAX);
+            let mut text = vec![0; length.context("a script is too long")? as usize];
+            from.read_exact(&mut text)?;
+            // One that is none here is unknown, as after a restart.
+            let _ = self.state.scripts.keep(&text);
+        }
+        Ok(())
     }
 }
 
@@ -173,17 +191,7 @@ impl<S: Store + 'static> KvServer<S> {
     /// Asks the process before this one for its keys, takes them, and answers what it forwards from then on.
     pub(crate) fn take_keys(&self, Inheritance { mut from, mut to }: Inheritance) -> anyhow::Result<()> {
         to.write_all(&[ASK])?;
-        let number_max = receive_entries(&self.state.space, &mut from)?;
-        self.state.memcached.numbers.skip(number_max);
-        self.state.memcached.numbers.skip(read_number(&mut from)?);
-        self.state.memcached.flush.schedule(read_number(&mut from)?);
-        for _ in 0..read_number(&mut from)? {
-            let length = u32::try_from(read_number(&mut from)?).ok().filter(|&length| length <= SCRIPT_BYTES_MAX);
-            let mut text = vec![0; length.context("a script is too long")? as usize];
-            from.read_exact(&mut text)?;
-            // One that is none here is unknown, as after a restart.
-            let _ = self.state.scripts.keep(&text);
-        }
+        self.receive_keys(&mut from)?;
         let state = Arc::clone(&self.state);
         let thread = thread::Builder::new().name("predecessor".to_owned());
         let thread = thread.spawn(move || {
@@ -196,9 +204,9 @@ impl<S: Store + 'static> KvServer<S> {
     }
 }
 
-fn read_number(pipe: &mut PipeReader) -> io::Result<u64> {
+fn read_number(from: &mut impl Read) -> io::Result<u64> {
     let mut number = [0; 8];
-    pipe.read_exact(&mut number)?;
+    from.read_exact(&mut number)?;
     Ok(u64::from_le_bytes(number))
 }
 

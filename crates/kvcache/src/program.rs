@@ -1,6 +1,6 @@
 //! The program: command line and start of the server.
 
-use std::{env, process::ExitCode, sync::Arc};
+use std::{env, fs::File, process::ExitCode, sync::Arc, time::Instant};
 
 use anyhow::Context;
 use bytesize::ByteSize;
@@ -217,8 +217,14 @@ impl<D: DriverSet> WithStore for Serve<'_, D> {
         }
         let server = Arc::new(server);
         let inheritance = Inheritance::take(|role| host.take_inherited(role));
+        let mut has_keys = inheritance.is_some();
+        if let Some(file) = host.kept_file() {
+            has_keys = has_keys || take_left_keys(&server, &file);
+            let server = Arc::clone(&server);
+            host.at_end(move || leave_keys(&server, &file));
+        }
         if kv.snapshot.is_some() {
-            let prepared = if inheritance.is_some() { server.prepare_snapshots() } else { server.load() };
+            let prepared = if has_keys { server.prepare_snapshots() } else { server.load() };
             prepared.context("--snapshot")?;
             let server = Arc::clone(&server);
             host.at_end(move || {
@@ -246,6 +252,34 @@ impl<D: DriverSet> WithStore for Serve<'_, D> {
         server.stop();
         served
     }
+}
+
+/// Takes the keys that the service manager has kept. True if there were any.
+fn take_left_keys<S: Store + 'static>(server: &KvServer<S>, file: &File) -> bool {
+    let began = Instant::now();
+    match server.take_left_keys(file) {
+        Ok(false) => false,
+        Ok(true) => {
+            tracing::info!("the keys of the process before this one have been taken in {:?}", began.elapsed());
+            true
+        }
+        Err(error) => {
+            tracing::warn!("keys that the service manager has kept are lost: {error:#}");
+            false
+        }
+    }
+}
+
+/// Leaves the keys with the service manager at the end.
+fn leave_keys<S: Store + 'static>(server: &KvServer<S>, file: &File) -> anyhow::Result<()> {
+    if server.has_handed_over() {
+        return Ok(()); // Another process has newer ones.
+    }
+    server.stop_scripts();
+    let began = Instant::now();
+    let keys = server.leave_keys(file).context("the keys have not been left with the service manager")?;
+    tracing::info!("{keys} keys left with the service manager in {:?}", began.elapsed());
+    Ok(())
 }
 
 /// Warns of a memory limit that no entry fits into.

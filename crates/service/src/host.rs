@@ -1,6 +1,6 @@
 //! The place where a protocol meets its driver, its sockets and the signals.
 
-use std::{fmt, os::fd::OwnedFd, sync::Arc};
+use std::{fmt, fs::File, os::fd::OwnedFd, sync::Arc};
 
 use ::tls::{PlainAndTls, Tls};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -228,6 +228,13 @@ impl<D: DriverSet> Host<D> {
     /// Takes a descriptor that the process before this one has handed over ([`HandOver::begin`]); `None`: there is none.
     pub fn take_inherited(&mut self, role: Role) -> Option<OwnedFd> {
         self.shell.take_inherited(role)
+    }
+
+    /// Takes a file in memory that outlives this process, for what its next one is to find after a restart: empty at first, then with
+    /// what [`Host::at_end`] has written into it. `None`: no service manager keeps one (`FileDescriptorStoreMax=` of
+    /// systemd.service(5)). To be called before [`Host::serve`].
+    pub fn kept_file(&mut self) -> Option<File> {
+        self.shell.kept_file()
     }
 
     /// Does something when all addresses are bound and the process is confined, just before it says that it is ready: for what

@@ -3,6 +3,9 @@
 
 use std::{
     fmt,
+    fs::File,
+    io,
+    os::fd::{AsFd, OwnedFd},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,6 +18,7 @@ use anyhow::Context;
 use drivers::Shutdown;
 use sys::{
     listen::ListenerHandle,
+    memfd,
     notify::{Message, ServiceManager},
 };
 
@@ -57,6 +61,18 @@ impl Manager {
     /// Says that another process is the service from now on: the last message of this one.
     pub(crate) fn handed_over(&self, to: u32) {
         self.tell_last(Message::HandedOver { to });
+    }
+
+    /// Has the service manager keep a file in memory for the next process of the service: the one that it has kept, or a new one.
+    /// `None`: it keeps none.
+    ///
+    /// # Errors
+    /// Those of memfd_create(2) and sendmsg(2).
+    pub(crate) fn keep_file(&self, kept: Option<OwnedFd>) -> io::Result<Option<File>> {
+        let Some(inner) = self.0.as_ref().filter(|inner| inner.manager.keeps_descriptors()) else { return Ok(None) };
+        let file = kept.map_or_else(memfd::empty, Ok)?;
+        inner.manager.keep(file.as_fd())?;
+        Ok(Some(file.into()))
     }
 
     fn tell(&self, message: Message<'_>) {

@@ -1,6 +1,6 @@
 //! A server process without what it serves: signals, stopping, metrics, ready lines.
 
-use std::{fmt, os::fd::OwnedFd, sync::mpsc, time::Duration};
+use std::{fmt, fs::File, os::fd::OwnedFd, sync::mpsc, time::Duration};
 
 use anyhow::Context;
 use drivers::Descriptor;
@@ -52,6 +52,8 @@ pub struct Shell {
     count_accepted: Option<Box<dyn Fn() -> u64 + Send>>,
     /// Hand-over to a successor; `None`: this process can have none.
     hand_over: Option<Box<dyn HandOver>>,
+    /// File that the service manager keeps, if there is one.
+    kept: Option<File>,
     /// Action before the process says that it is ready.
     before_ready: Option<BeforeReady>,
     /// Confinement of the process, if it has given up what it does not need ([`crate::Sandbox`]).
@@ -94,6 +96,7 @@ impl Shell {
             sockets: Vec::new(),
             count_accepted: None,
             hand_over: None,
+            kept: None,
             before_ready: None,
             confined,
             user,
@@ -208,6 +211,19 @@ impl Shell {
         self.inherited.take_state(role)
     }
 
+    /// See [`crate::Host::kept_file`].
+    pub fn kept_file(&mut self) -> Option<File> {
+        let kept = self.inherited.take_state(Role::KeptFile);
+        let file = self.stop.manager().keep_file(kept).and_then(|file| {
+            self.kept = file.as_ref().map(File::try_clone).transpose()?;
+            Ok(file)
+        });
+        file.unwrap_or_else(|error| {
+            tracing::warn!("the service manager keeps nothing for the next process: {error}");
+            None
+        })
+    }
+
     /// See [`crate::Host::before_ready`].
     pub fn before_ready(&mut self, last: impl FnOnce() -> anyhow::Result<()> + 'static) {
         self.before_ready = Some(Box::new(last));
@@ -248,7 +264,8 @@ impl Shell {
                 self.hooks.why_no_upgrade = "--sandbox: this process may start no program";
             }
             (launcher, Some(state)) => {
-                self.hooks.upgrade.push(upgrade::hook(self.sockets.clone(), self.stop.clone(), launcher, state));
+                let held = upgrade::Held { sockets: self.sockets.clone(), kept: self.kept, state };
+                self.hooks.upgrade.push(upgrade::hook(held, self.stop.clone(), launcher));
             }
         }
         // Not before all sockets are bound, and before anybody is served.

@@ -2,14 +2,14 @@
 //! soon as that is ready. So no connection is refused when a program or its flags change. What the process holds beside its
 //! sockets, it hands over by its [`HandOver`].
 
-use std::{env, ffi::OsString, thread, time::Duration};
+use std::{env, ffi::OsString, fs::File, thread, time::Duration};
 
 use anyhow::{Context, ensure};
 use proto::RETIRE_AFTER;
 use sys::{
     launcher::Launcher,
     listen::{Listener, ListenerHandle},
-    successor::{HandedDescriptor, Successor},
+    successor::{HandedDescriptor, Role, Successor},
 };
 
 use crate::{hooks::Hook, stopping::Stop};
@@ -59,18 +59,24 @@ pub(crate) fn check_unwanted(unwanted: &[Listener], has_predecessor: bool) -> an
     Ok(())
 }
 
+/// What a process has for its successor.
+pub(crate) struct Held {
+    pub(crate) sockets: Vec<ListenerHandle>,
+    /// File that the service manager keeps.
+    pub(crate) kept: Option<File>,
+    pub(crate) state: Box<dyn HandOver>,
+}
+
 /// Starts the program anew, waits until it is ready, and then ends this process. One that is confined asks its `launcher`.
-pub(crate) fn hook(
-    sockets: Vec<ListenerHandle>,
-    stop: Stop,
-    launcher: Option<Launcher>,
-    mut state: Box<dyn HandOver>,
-) -> Hook {
+pub(crate) fn hook(Held { sockets, kept, mut state }: Held, stop: Stop, launcher: Option<Launcher>) -> Hook {
     Box::new(move || {
         if stop.is_draining() {
             return Ok(()); // The last one is about to end this process.
         }
         let mut handed = HandedDescriptor::duplicate_all(&sockets)?;
+        if let Some(file) = &kept {
+            handed.push(HandedDescriptor { descriptor: file.try_clone()?.into(), role: Role::KeptFile });
+        }
         handed.append(&mut state.begin()?);
         let started = match &launcher {
             Some(launcher) => launcher.start(handed).map_err(anyhow::Error::from),

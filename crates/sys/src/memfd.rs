@@ -8,6 +8,14 @@ use std::{
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
+/// An empty file.
+///
+/// # Errors
+/// Those of memfd_create(2): no descriptors, no memory.
+pub fn empty() -> io::Result<OwnedFd> {
+    Ok(memfd_create(c"kept", MemfdFlags::CLOEXEC)?)
+}
+
 /// A file with these contents, which nobody can change any more.
 ///
 /// # Errors

@@ -3,19 +3,32 @@
 use std::{
     env,
     ffi::OsStr,
-    fmt, io,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    fmt,
+    io::{self, IoSlice},
+    mem::MaybeUninit,
+    os::{
+        fd::{BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     process,
     time::Duration,
 };
 
 use rustix::{
-    net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with},
+    cmsg_space,
+    net::{
+        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+        connect, send, sendmsg, socket_with,
+    },
     time::{ClockId, clock_gettime},
 };
 
+use crate::successor::Role;
+
 const SOCKET: &str = "NOTIFY_SOCKET";
 const WATCHDOG_TIME: &str = "WATCHDOG_USEC";
+/// Number of descriptors that the service manager keeps for a service. systemd says it since version 254.
+const STORE: &str = "FDSTORE";
 /// Process that the watchdog is for. A process that succeeds it must not be told of it.
 pub(crate) const WATCHDOG_PROCESS: &str = "WATCHDOG_PID";
 
@@ -42,6 +55,8 @@ pub struct ServiceManager {
     /// Connected once, so that a confined process needs no right to open sockets.
     socket: OwnedFd,
     watchdog: Option<Duration>,
+    /// Number of descriptors that it keeps for the next process of the service.
+    kept_max: u64,
 }
 
 impl ServiceManager {
@@ -55,7 +70,8 @@ impl ServiceManager {
         let is_ours = number(WATCHDOG_PROCESS).is_none_or(|id| id == u64::from(process::id()));
         let watchdog = number(WATCHDOG_TIME).filter(|&time| is_ours && time > 0).map(Duration::from_micros);
         let manager = Self::connect(&name, watchdog);
-        manager.map(Some).map_err(|error| io::Error::new(error.kind(), format!("{SOCKET}: {error}")))
+        let manager = manager.map_err(|error| io::Error::new(error.kind(), format!("{SOCKET}: {error}")))?;
+        Ok(Some(Self { kept_max: number(STORE).unwrap_or(0), ..manager }))
     }
 
     /// Connects to a path, or to an abstract name, which begins with `@`.
@@ -69,12 +85,32 @@ impl ServiceManager {
         };
         let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         connect(&socket, &address)?;
-        Ok(Self { socket, watchdog })
+        Ok(Self { socket, watchdog, kept_max: 0 })
     }
 
     /// Returns the time within which the service has to say that it is alive; `None`: nobody waits for that.
     pub fn watchdog(&self) -> Option<Duration> {
         self.watchdog
+    }
+
+    /// True if it keeps descriptors for the next process of the service.
+    pub fn keeps_descriptors(&self) -> bool {
+        self.kept_max > 0
+    }
+
+    /// Has it keep a descriptor and give it to the next process of the service as [`Role::KeptFile`]. One that it has already is
+    /// kept once.
+    ///
+    /// # Errors
+    /// Those of sendmsg(2).
+    pub fn keep(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let message = format!("FDSTORE=1\nFDNAME={}", Role::KeptFile.name());
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [descriptor];
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        sendmsg(&self.socket, &[IoSlice::new(message.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
+        Ok(())
     }
 
     /// # Errors

@@ -52,20 +52,23 @@ pub enum Role {
     FromPredecessor,
     /// Pipe to the predecessor.
     ToPredecessor,
+    /// File in memory that the service manager keeps for the next process ([`crate::notify::ServiceManager::keep`]).
+    KeptFile,
 }
 
 impl Role {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Listener,
         Self::ListenerWithFile,
         Self::MessageQueue,
         Self::FifoDirectory,
         Self::FromPredecessor,
         Self::ToPredecessor,
+        Self::KeptFile,
     ];
 
     /// Returns the name in the environment.
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Listener => "",
             Self::ListenerWithFile => "owns-file",
@@ -73,6 +76,7 @@ impl Role {
             Self::FifoDirectory => "fifo-directory",
             Self::FromPredecessor => "from-predecessor",
             Self::ToPredecessor => "to-predecessor",
+            Self::KeptFile => "kept-file",
         }
     }
 
@@ -127,8 +131,9 @@ impl Inherited {
         let mut names = names.split(':');
         let mut inherited = Self::default();
         for at in 0..count {
-            let name = names.next().filter(|_| has_predecessor);
-            let role = Role::ALL.into_iter().find(|role| Some(role.name()) == name).unwrap_or(Role::Listener);
+            let role = names.next().and_then(|name| Role::ALL.into_iter().find(|role| role.name() == name));
+            // A service manager names sockets as it likes, and keeps nothing but what it was given to keep.
+            let role = role.filter(|&role| has_predecessor || role == Role::KeptFile).unwrap_or(Role::Listener);
             let taken =
                 inherit(FIRST + at).and_then(|descriptor| inherited.adopt(HandedDescriptor { descriptor, role }));
             let explain = |error: io::Error| {
@@ -144,7 +149,7 @@ impl Inherited {
         match handed.role {
             Role::Listener => self.listeners.push(Listener::adopt(handed.descriptor, false)?),
             Role::ListenerWithFile => self.listeners.push(Listener::adopt(handed.descriptor, true)?),
-            Role::MessageQueue | Role::FifoDirectory | Role::FromPredecessor | Role::ToPredecessor => {
+            Role::MessageQueue | Role::FifoDirectory | Role::FromPredecessor | Role::ToPredecessor | Role::KeptFile => {
                 self.state.push(handed)
             }
         }

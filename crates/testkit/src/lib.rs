@@ -22,6 +22,7 @@ mod queries;
 mod sample;
 pub mod seccomp;
 mod server;
+mod service_manager;
 pub mod strace;
 pub mod subjects;
 pub mod test_server;
@@ -46,6 +47,7 @@ pub use queries::check_queries;
 pub use rustix::process::Signal;
 pub use sample::{sample, sample_for_contract, sample_of};
 pub use server::{Finished, ROOT_WARNING, Server, Successor, expect_failure, run_to_end};
+pub use service_manager::{ServiceManager, with_descriptors};
 
 /// Bound of every wait: longer than anything takes on a busy machine.
 pub const HANG: Duration = Duration::from_secs(40);

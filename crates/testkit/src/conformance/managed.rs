@@ -1,60 +1,24 @@
 //! A service manager is told what a server does (sd_notify(3)), and hears of it while it lives.
 
-use std::{io::ErrorKind, os::unix::net::UnixDatagram, process::Command};
+use std::process::Command;
 
-use crate::{ConnectionModel, HANG, Server, eventually};
-use anyhow::{Context, ensure};
+use crate::{ConnectionModel, Server, ServiceManager, eventually};
+use anyhow::ensure;
 
 use super::case::{Case, Driver, PLAIN, Setup, probe, socket_path};
 
 const ONE_THREAD: Setup = Setup { threads: &[1], ..PLAIN };
 
-/// The manager's end.
-struct Manager(UnixDatagram);
-
-impl Manager {
-    /// Makes a socket and names it to the server, which is to give a sign of life within `watchdog_us`.
-    fn of(case: &Case<'_>, command: &mut Command, watchdog_us: Option<u32>) -> anyhow::Result<Self> {
-        let path = socket_path(case).with_extension("notify");
-        let socket = UnixDatagram::bind(&path)?;
-        socket.set_read_timeout(Some(HANG))?;
-        command.env("NOTIFY_SOCKET", &path);
-        command.envs(watchdog_us.map(|time| ("WATCHDOG_USEC", time.to_string())));
-        Ok(Self(socket))
-    }
-
-    fn next(&self) -> anyhow::Result<String> {
-        let mut message = [0; 1 << 10];
-        let length = self.0.recv(&mut message).context("no message")?;
-        Ok(String::from_utf8(message[..length].to_vec())?)
-    }
-
-    fn expect(&self, beginning: &str) -> anyhow::Result<()> {
-        let message = self.next()?;
-        ensure!(message.starts_with(beginning), "{message:?} instead of {beginning}");
-        Ok(())
-    }
-
-    /// Reads all messages that there are, and returns their number.
-    fn take_all(&self) -> anyhow::Result<usize> {
-        self.0.set_nonblocking(true)?;
-        let mut count = 0;
-        let outcome = loop {
-            match self.0.recv(&mut [0; 1 << 10]) {
-                Ok(_) => count += 1,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break Ok(count),
-                Err(error) => break Err(error.into()),
-            }
-        };
-        self.0.set_nonblocking(false)?;
-        outcome
-    }
+/// Names a manager to the server, which is to give a sign of life within `watchdog_us`.
+fn manage(case: &Case<'_>, command: &mut Command, watchdog_us: Option<u32>) -> anyhow::Result<ServiceManager> {
+    command.envs(watchdog_us.map(|time| ("WATCHDOG_USEC", time.to_string())));
+    ServiceManager::of(command, &socket_path(case).with_extension("notify"))
 }
 
 pub fn the_service_manager_is_told_of_every_state() {
     ONE_THREAD.check(|case| {
         let mut command = case.command();
-        let manager = Manager::of(case, &mut command, None)?;
+        let manager = manage(case, &mut command, None)?;
         let mut server = Server::start_command(command, 1)?;
         manager.expect("READY=1\n")?;
         server.process().hang_up()?;
@@ -78,7 +42,7 @@ pub fn a_reload_is_over_when_its_hooks_are_and_a_failure_is_the_status() {
         let signals = socket_path(case).with_extension("signals");
         let mut command = case.command();
         command.arg("--signal-file").arg(&signals);
-        let manager = Manager::of(case, &mut command, None)?;
+        let manager = manage(case, &mut command, None)?;
         let mut server = Server::start_command(command, 1)?;
         manager.expect("READY=1\n")?;
         server.process().hang_up()?;
@@ -98,7 +62,7 @@ pub fn the_watchdog_hears_of_a_server_that_turns_whatever_it_does() {
     let setup = Setup { threads: &[1, 2], ..PLAIN };
     setup.check(|case| {
         let mut command = case.command();
-        let manager = Manager::of(case, &mut command, Some(200_000))?;
+        let manager = manage(case, &mut command, Some(200_000))?;
         let mut server = Server::start_command(command, 1)?;
         manager.expect("READY=1\n")?;
         let mut client = server.connect()?;
@@ -131,7 +95,7 @@ pub fn the_watchdog_hears_nothing_while_a_loop_is_stuck() {
             return Ok(());
         }
         let mut command = case.command();
-        let manager = Manager::of(case, &mut command, Some(100_000))?;
+        let manager = manage(case, &mut command, Some(100_000))?;
         let server = Server::start_command(command, 1)?;
         manager.expect("READY=1\n")?;
         manager.expect("WATCHDOG=1")?;

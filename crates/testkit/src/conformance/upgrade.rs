@@ -9,9 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Client, Server, Successor, eventually};
+use crate::{Client, Server, Successor, eventually, with_descriptors};
 use anyhow::{Context, anyhow, ensure};
-use command_fds::{CommandFdExt, FdMapping};
 use sys::listen::Address;
 
 use super::case::{Case, Driver, PLAIN, Setup, ask, exe, probe, socket_path};
@@ -199,10 +198,8 @@ pub fn sockets_of_a_service_manager_are_taken_or_refused() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0")?;
         let address = socket.local_addr()?.to_string();
         let start = |listen: &str| {
-            let mut command = Command::new("sh");
-            command.args(["-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"", exe()]);
+            let mut command = with_descriptors(exe(), vec![("any.socket", socket.try_clone()?.into())])?;
             command.args(case.command().get_args()).args(["--listen", listen]);
-            command.fd_mappings(vec![FdMapping { parent_fd: socket.try_clone()?.into(), child_fd: 3 }])?;
             anyhow::Ok(command)
         };
         let mut server = Server::start_command(start(&address)?, 1)?;

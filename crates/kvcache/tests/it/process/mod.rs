@@ -7,6 +7,7 @@ mod memcached;
 mod memcached_binary;
 mod memcached_text;
 mod python;
+mod restart;
 mod scaling;
 mod smoke;
 mod snapshot;
