@@ -18,6 +18,7 @@ mod gate;
 mod instrument;
 mod ktls;
 mod locks;
+mod managed;
 mod memory;
 mod presets;
 mod record;
@@ -144,6 +145,8 @@ enum Step {
     Dist,
     /// Compose file, alerts and Helm chart, judged by Docker's, Prometheus's and Kubernetes's tools
     Deploy,
+    /// Services of kvcache and http-server under a real `systemd --user`: reloads, restarts, killed processes
+    Managed,
     /// kvcache, http-server and zerocopy behind twemproxy, HAProxy, nginx and Envoy, with servers that are killed
     Engines,
     /// http-server and zerocopy with the TLS of a kernel that has it, in QEMU
@@ -224,7 +227,7 @@ impl Step {
         match self {
             Self::Instructions | Self::Models | Self::Conformance | Self::Fuzz | Self::Address | Self::Thread => true,
             Self::Memory | Self::Faults | Self::Locks | Self::Trace | Self::Churn | Self::Upgrades | Self::Soak => true,
-            Self::Dist | Self::Deploy | Self::Engines | Self::Ktls | Self::Clients => false,
+            Self::Dist | Self::Deploy | Self::Managed | Self::Engines | Self::Ktls | Self::Clients => false,
             Self::Presets | Self::Gate | Self::Instrument => false,
         }
     }
@@ -270,6 +273,7 @@ impl Step {
             Self::Faults => faults::run(),
             Self::Dist => dist::run(args.release.as_deref()),
             Self::Deploy => deploy::run(),
+            Self::Managed => managed::run(),
             Self::Engines => engines::run(),
             Self::Ktls => ktls::run(&args.kernel_root),
             Self::Clients => clients::run(&args.only),
