@@ -31,8 +31,7 @@ struct Options {
 impl Cli for Options {
     const NAME: &'static str = "http-server";
     const LISTEN: &'static str = "127.0.0.1:8080";
-    const CALLS: &'static [&'static str] =
-        &["getdents64", "getsockname", "lseek", "openat2", "ppoll", "pread64", "readlink", "sendfile"];
+    const CALLS: &'static [&'static str] = &["getdents64", "openat2", "pread64", "readlink", "sendfile"];
 
     fn check(&self) -> Result<(), String> {
         self.http.tree.check(&self.service)
@@ -102,12 +101,13 @@ fn serve<D: DriverSet>(http: &HttpArgs, mut host: Host<D>) -> anyhow::Result<()>
     });
     host.at_once(web::stop_programs);
     host.allow_upgrade();
+    let example = http.tree.example();
     host.serve_with_tls(server, |endpoints| {
         if let Some(redirect) = redirect {
             redirect.listens_on(endpoints);
         }
         for endpoint in endpoints {
-            service::advise(format_args!("try: {}", http.tree.example(endpoint)));
+            service::advise(format_args!("try: {}", example.command(endpoint)));
         }
     })
 }

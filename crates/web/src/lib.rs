@@ -61,6 +61,6 @@ pub use server::{Conn, WebServer};
 pub use settings::{ContentArgs, ContentCodings, Settings, SettingsError};
 pub use site::{NotFound, Response, Route, Site};
 pub use statistics::Statistics;
-pub use tree::{TreeArgs, curl_command, open, open_variants, url, warn_of_missing};
+pub use tree::{Example, TreeArgs, curl_command, open, open_variants, url, warn_of_missing};
 pub use variants::{Choice, Found, Siblings, Sources, Variants};
 pub use virtual_hosts::VirtualHosts;

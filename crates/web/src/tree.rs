@@ -119,9 +119,9 @@ impl TreeArgs {
         }
     }
 
-    /// Returns the command that fetches a file from the server at `address`: the index where there is one, else the first
-    /// file with a name that needs no quoting. Says what is missing for a GET of `/`.
-    pub fn example(&self, endpoint: &Endpoint) -> String {
+    /// Returns a file to begin with: the index where there is one, else the first file with a name that needs no quoting, and
+    /// what is missing for a GET of `/`. A confined server can no longer look for it.
+    pub fn example(&self) -> Example {
         let is_plain = |name: &str| {
             !name.starts_with('.') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
         };
@@ -132,17 +132,32 @@ impl TreeArgs {
         let content = self.default_content();
         let has_index = content.index.iter().any(|name| is_served(name.as_str()));
         if has_index || content.listing == Some(true) {
-            return curl_command(endpoint, "/");
+            return Example { path: "/".to_owned(), remark: String::new() };
         }
         let index = self.default_content().index.first().map_or("index", IndexName::as_str);
         let mut names = names(self.root());
         names.sort_unstable();
         match names.iter().find(|name| is_plain(name) && is_served(name)) {
-            Some(name) => format!("{}  # no {index} here, so / is 404", curl_command(endpoint, &format!("/{name}"))),
-            None => {
-                format!("{}  # 404 until there is an {index} in {}", curl_command(endpoint, "/"), self.root().display())
-            }
+            Some(name) => Example { path: format!("/{name}"), remark: format!("  # no {index} here, so / is 404") },
+            None => Example {
+                path: "/".to_owned(),
+                remark: format!("  # 404 until there is an {index} in {}", self.root().display()),
+            },
         }
+    }
+}
+
+/// File to begin with.
+#[derive(Debug)]
+pub struct Example {
+    path: String,
+    remark: String,
+}
+
+impl Example {
+    /// Returns the command that fetches it from the server at `endpoint`.
+    pub fn command(&self, endpoint: &Endpoint) -> String {
+        curl_command(endpoint, &self.path) + &self.remark
     }
 }
 
@@ -283,7 +298,7 @@ mod tests {
     fn the_example_fetches_a_file_that_is_there() {
         let directory = tempfile::tempdir().unwrap();
         let args = Flags::try_parse_from(["server", directory.path().to_str().unwrap()]).unwrap().tree;
-        let example = || args.example(&"127.0.0.1:80".parse::<Address>().unwrap().into());
+        let example = || args.example().command(&"127.0.0.1:80".parse::<Address>().unwrap().into());
         assert!(
             example().starts_with("curl http://127.0.0.1:80/ ") && example().contains("index.html"),
             "{}",

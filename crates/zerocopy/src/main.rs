@@ -36,9 +36,9 @@ struct Options {
 impl Cli for Options {
     const NAME: &'static str = "zerocopy";
     const LISTEN: &'static str = "127.0.0.1:8081";
-    const CALLS_OF_FLAGS: &'static [&'static str] = &["getdents64"];
+    const CALLS_OF_FLAGS: &'static [&'static str] = &["getdents64", "readlink"];
     const CALLS: &'static [&'static str] =
-        &["lseek", "memfd_create", "openat2", "pread64", "sendfile", "splice", "tee", "vmsplice"];
+        &["memfd_create", "openat2", "pread64", "sendfile", "splice", "tee", "vmsplice"];
 
     fn check(&self) -> Result<(), String> {
         self.zerocopy.tree.check(&self.service)
@@ -70,9 +70,11 @@ impl Cli for Options {
 
     fn keep(&self, kept: &mut Confinement) {
         self.zerocopy.tree.keep(kept);
-        // A reload can turn listings on, and they are on where there is no argument at all.
+        // A reload can turn listings on, which are on where there is no argument at all, and finds out where password files lie.
         let is_first_sight = std::env::args_os().len() == 1;
-        if self.zerocopy.tree.content.listing == Some(true) || self.service.shell.config.is_some() || is_first_sight {
+        let content = &self.zerocopy.tree.content;
+        let needs_more = content.listing == Some(true) || !content.auth.basic_auth.is_empty();
+        if needs_more || self.service.shell.config.is_some() || is_first_sight {
             kept.calls.extend(Self::CALLS_OF_FLAGS);
         }
     }
@@ -139,12 +141,13 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     });
     host.at_once(web::stop_programs);
     host.allow_upgrade();
+    let example = args.tree.example();
     host.serve_with_tls(server, |endpoints| {
         if let Some(redirect) = redirect {
             redirect.listens_on(endpoints);
         }
         for endpoint in endpoints {
-            service::advise(format_args!("try: {}", args.tree.example(endpoint)));
+            service::advise(format_args!("try: {}", example.command(endpoint)));
             advise_about_page(endpoint, admin);
         }
         if admin == AccessRule::Closed {

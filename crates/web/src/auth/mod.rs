@@ -168,8 +168,10 @@ impl Guard {
                     Some(area) => Arc::clone(area),
                     None => {
                         let area = Arc::new(Area::new(Passwords::read(path)?));
-                        let place = path.canonicalize().ok();
-                        let below = place.as_ref().and_then(|place| place.strip_prefix(&document_root).ok());
+                        // One that would be served is hidden: without knowing where it lies, nothing is.
+                        let unknown = |source| PasswordFileError::Unreadable { path: path.into(), source };
+                        let place = path.canonicalize().map_err(unknown)?;
+                        let below = place.strip_prefix(&document_root).ok();
                         hidden.extend(below.map(|below| [b"/", below.as_os_str().as_bytes()].concat()));
                         areas.insert(path, Arc::clone(&area));
                         area
