@@ -19,7 +19,6 @@ use crate::{
     clock,
     closing::end_output,
     counters::{Tally, ThreadCounters},
-    descriptor::BLOCKING_CALLS,
     peer::{peer, uptake},
     pipes::Pipes,
     shutdown::{Registration, Stage},
@@ -51,7 +50,7 @@ impl Driver for Blocking {
         connection: ConnectionModel::Thread,
         waits_in: Wait::Recv,
         reads_into: ReadBuffer::Session,
-        calls: BLOCKING_CALLS,
+        calls: &[],
         ..Descriptor::PLAIN_CALLS
     };
 

@@ -245,6 +245,3 @@ pub(crate) const EPOLL_CALLS: &[&str] = &["epoll_create1", "epoll_ctl", "epoll_w
 
 /// [`Descriptor::calls`] of drivers on a ring.
 pub(crate) const RING_CALLS: &[&str] = &["io_uring_enter", "io_uring_register", "io_uring_setup"];
-
-/// [`Descriptor::calls`] of threads that wait in calls.
-pub(crate) const BLOCKING_CALLS: &[&str] = &["ppoll"];

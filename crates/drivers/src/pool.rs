@@ -20,7 +20,6 @@ use proto::Protocol;
 use crate::{
     ConnectionModel, DefaultWorkers, Descriptor, Driver, ReadBuffer, Serving, Wait,
     blocking::{AcceptedConnection, Connection, Next, Server, accept_on_threads},
-    descriptor::BLOCKING_CALLS,
     join_all,
 };
 
@@ -41,7 +40,7 @@ impl Driver for Pool {
         default_workers: DefaultWorkers::Fixed(WORKERS),
         waits_in: Wait::Recv,
         reads_into: ReadBuffer::Session,
-        calls: BLOCKING_CALLS,
+        calls: &[],
         ..Descriptor::PLAIN_CALLS
     };
 

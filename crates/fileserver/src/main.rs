@@ -43,8 +43,7 @@ impl Cli for Options {
     const NAME: &'static str = "fileserver";
     const LISTEN: &'static str = "127.0.0.1:7070";
     const LETTERS: &'static [(&'static str, char)] = &[("driver", 'l')];
-    const CALLS: &'static [&'static str] =
-        &["getdents64", "ppoll", "openat2", "pread64", "sendfile", "lseek", "unlinkat"];
+    const CALLS: &'static [&'static str] = &["getdents64", "openat2", "pread64", "sendfile", "unlinkat"];
 
     fn service(&self) -> &ServiceArgs {
         &self.service

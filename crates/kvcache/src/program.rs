@@ -74,7 +74,7 @@ impl Cli for Options {
     const NAME: &'static str = "kvcache";
     const LISTEN: &'static str = "127.0.0.1:6379";
     const CALLS_OF_FLAGS: &'static [&'static str] = &["flock", "fsync", "rename", "unlink"];
-    const CALLS: &'static [&'static str] = &["getrusage", "getsockname", "ppoll", "readlink", "sysinfo"];
+    const CALLS: &'static [&'static str] = &["getrusage", "getsockname", "sysinfo"];
 
     fn service(&self) -> &ServiceArgs {
         &self.service

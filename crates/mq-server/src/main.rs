@@ -42,8 +42,6 @@ impl Program for Arguments {
         "mq_timedsend",
         "mq_unlink",
         "openat2",
-        "pause",
-        "ppoll",
         "pread64",
         "sendfile",
         "sendmsg",
