@@ -59,7 +59,7 @@ pub(crate) fn check_unwanted(unwanted: &[Listener], has_predecessor: bool) -> an
     Ok(())
 }
 
-/// What a process has for its successor.
+/// Possessions of a process that go to its successor.
 pub(crate) struct Held {
     pub(crate) sockets: Vec<ListenerHandle>,
     /// File that the service manager keeps.

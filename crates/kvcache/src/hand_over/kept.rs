@@ -1,7 +1,7 @@
 //! Keys that outlive a restart in a file in memory that the service manager keeps for the next process.
 //!
-//! What ends the file is its own length and a mark: a process that is killed meanwhile leaves nothing. A confined process writes
-//! it by nothing but write(2).
+//! Its own length and a mark end the file: a process that is killed meanwhile leaves nothing. A confined process writes it by
+//! nothing but write(2).
 
 use std::{
     fs::File,

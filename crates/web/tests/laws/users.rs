@@ -4,7 +4,7 @@ use std::{fs, path::Path, thread, time::Instant};
 
 use anyhow::{Context, ensure};
 use testkit::{
-    DriverKind, Server,
+    DriverKind, Server, eventually,
     http::{Http, Response, get_and_close},
 };
 
@@ -210,4 +210,18 @@ fn a_server_does_not_start_with_a_bad_password_file() {
 fn expect_refusal(root: &Path, users: &str, why: &str) {
     let said = testkit::expect_failure(super::command(DriverKind::DEFAULT, root, &["--basic-auth", users]), 1).stderr;
     assert!(said.contains(why) && said.trim_end().lines().count() == 1, "{said}");
+}
+
+/// To know where it lies takes a system call, which a reload needs, too.
+#[test]
+fn a_password_file_among_the_content_stays_hidden_when_it_is_read_again() {
+    let tree = tempfile::tempdir().unwrap();
+    write(tree.path(), "users", ADA).unwrap();
+    let rule = format!("/private*={}", tree.path().join("users").display());
+    on_every_driver(tree.path(), &["--sandbox", "on", "--basic-auth", &rule], |server| {
+        expect_status(server, "/users", 404)?;
+        server.process().hang_up()?;
+        eventually("it is read again", || Ok(server.stderr().contains("reloaded")))?;
+        expect_status(server, "/users", 404)
+    });
 }

@@ -1,7 +1,5 @@
 //! A server that has given up what it does not need, and serves.
 
-use std::fs;
-
 use anyhow::ensure;
 use testkit::{DriverKind, Server, eventually, http::Http};
 
@@ -20,23 +18,6 @@ fn a_confined_server_sends_by_every_strategy() {
         }
         Ok(())
     });
-}
-
-/// To know where it lies takes a system call, which a reload needs, too.
-#[test]
-fn a_password_file_among_the_content_stays_hidden_when_it_is_read_again() {
-    let site = Site::new(&[1]);
-    let users = site.path().join("users");
-    fs::write(&users, "a:$2y$05$4U76TC9VDEwEd1/cpzbGL.Kcn.iGmpAvYhajSzQaDngcj/1vo3agK\n").unwrap();
-    let mut command = ONE.command(Combination { strategy: "auto", driver: DriverKind::DEFAULT }, site.path());
-    command.args(["--sandbox", "on", "--basic-auth"]).arg(format!("/private*={}", users.display()));
-    let mut server = Server::start_command(command, 1).unwrap();
-    let status = || Http::connect(server.address()).unwrap().get("/users").unwrap().status;
-    assert_eq!(status(), 404);
-    server.process().hang_up().unwrap();
-    eventually("it is read again", || Ok(server.stderr().contains("reloaded"))).unwrap();
-    assert_eq!(status(), 404);
-    assert!(server.stop().unwrap().success());
 }
 
 #[test]

@@ -51,20 +51,3 @@ fn programs_and_a_sandbox_exclude_each_other() {
     assert!(server.stderr().contains("--sandbox auto: not confined: --cgi-dir"), "{}", server.stderr());
     assert!(server.stop().unwrap().success());
 }
-
-/// To know where it lies takes a system call, which a reload needs, too.
-#[test]
-fn a_password_file_among_the_content_stays_hidden_when_it_is_read_again() {
-    let tree = tempfile::tempdir().unwrap();
-    let users = tree.path().join("users");
-    fs::write(&users, "a:$2y$05$4U76TC9VDEwEd1/cpzbGL.Kcn.iGmpAvYhajSzQaDngcj/1vo3agK\n").unwrap();
-    let mut command = PLAIN.command(testkit::DriverKind::DEFAULT, tree.path());
-    command.args(["--sandbox", "on", "--basic-auth"]).arg(format!("/private*={}", users.display()));
-    let mut server = Server::start_command(command, 1).unwrap();
-    let status = || Http::connect(server.address()).unwrap().get("/users").unwrap().status;
-    assert_eq!(status(), 404);
-    server.process().hang_up().unwrap();
-    eventually("it is read again", || Ok(server.stderr().contains("reloaded"))).unwrap();
-    assert_eq!(status(), 404);
-    assert!(server.stop().unwrap().success());
-}

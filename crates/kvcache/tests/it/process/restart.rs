@@ -11,7 +11,7 @@ use crate::common::{EXE, ask, on_every_driver};
 struct Service<'a> {
     directory: &'a Path,
     args: Vec<&'a str>,
-    /// What it keeps.
+    /// Descriptor that it keeps.
     kept: Option<OwnedFd>,
     starts: usize,
 }
