@@ -38,6 +38,16 @@ impl LiveStats {
         }
     }
 
+    /// Counts a connection that has been opened.
+    pub(crate) fn add_opened(&self, thread: usize) {
+        add(&self.threads[thread].opened, 1);
+    }
+
+    /// Returns the number of connections that have been opened so far.
+    pub(super) fn opened(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.opened.load(Ordering::Relaxed)).sum()
+    }
+
     /// Returns all outcomes so far, those of the warm-up included.
     #[must_use]
     pub fn read(&self) -> LiveReading {
@@ -65,13 +75,15 @@ pub(super) struct ThreadStats {
     /// Coarse histogram of latencies.
     buckets: Box<[AtomicU64; BUCKETS]>,
     failed: AtomicU64,
+    /// Connections that are kept, where they are.
+    opened: AtomicU64,
 }
 
 impl Default for ThreadStats {
     fn default() -> Self {
         let zero = || AtomicU64::new(0);
         let buckets = Box::new([const { AtomicU64::new(0) }; BUCKETS]);
-        Self { counted_ok: zero(), counted_failed: zero(), buckets, failed: zero() }
+        Self { counted_ok: zero(), counted_failed: zero(), buckets, failed: zero(), opened: zero() }
     }
 }
 

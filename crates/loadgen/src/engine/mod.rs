@@ -23,6 +23,8 @@ mod pause;
 mod skew;
 mod steady;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod timetable;
 mod tls;
@@ -38,6 +40,8 @@ use std::{
     },
     time::Duration,
 };
+
+use parking_lot::RwLock;
 
 pub(crate) use self::{
     backlog::Backlog,
@@ -93,11 +97,14 @@ pub fn run<P: ClientProtocol>(
     let barrier = Barrier::new(threads + 1);
     let (done_sender, done) = channel();
     let (slices, timeline) = (channel(), load.timeline.map(|width| Timeline::new(clock::nanos(width))));
+    // Nobody closes a connection before the readings are taken: what closing costs the server is no part of the window.
+    let closing = RwLock::new(());
     // Best effort: without it the edges of the window are late by the default slack of 50 µs.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 
     std::thread::scope(|scope| {
-        let (window, live, barrier) = (&window, &live, &barrier);
+        let (window, live, barrier, closing) = (&window, &live, &barrier, &closing);
+        let until_readings = closing.write();
         let handles: Vec<_> = (0..threads)
             .map(|thread| {
                 let protocol = make_protocol(thread);
@@ -110,10 +117,19 @@ pub fn run<P: ClientProtocol>(
                     }
                     barrier.wait();
                     barrier.wait();
-                    let report = prepared.and_then(Worker::run);
-                    // The receiver lives until every thread is joined.
-                    let _ = done.send(());
-                    report
+                    let at_end = move || {
+                        // The receiver lives until every thread is joined.
+                        let _ = done.send(());
+                        drop(done);
+                        drop(closing.read());
+                    };
+                    match prepared {
+                        Ok(worker) => worker.run(at_end),
+                        Err(error) => {
+                            at_end();
+                            Err(error)
+                        }
+                    }
                 })
             })
             .collect();
@@ -123,6 +139,7 @@ pub fn run<P: ClientProtocol>(
         let coordinator =
             Coordinator { load, window, live, interrupt, done: &done, running: threads, slices, timeline };
         let readings = coordinator.run(barrier, server, &mut observe);
+        drop(until_readings);
         let reports = handles.into_iter().map(|handle| handle.join().map_err(|_| EngineError::Panicked)?);
         let reports = reports.collect::<Result<Vec<_>, _>>()?;
         let concurrency = load.connections.saturating_mul(load.pipeline);
@@ -217,8 +234,8 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Waits until the measured window may be opened. Returns true if the load was steady then; `None` if the warm-up
-    /// has a fixed length.
+    /// Waits until the measured window may be opened. Returns true if the load was steady then, with all its connections;
+    /// `None` if the warm-up has a fixed length.
     fn warm_up(&mut self, origin: Nanos, observe: &mut impl FnMut(&LiveStats)) -> Option<bool> {
         let least = origin.saturating_add(clock::nanos(self.load.warmup));
         if self.load.warmup_max.is_none() {
@@ -237,7 +254,9 @@ impl Coordinator<'_> {
                 steady::WindowFigures::new(&reading.since(&before), now.saturating_sub(read_at), self.load.pacing);
             let is_steady = steadiness.push(window);
             (before, read_at) = (reading, now);
-            let may_end = origin + passed >= least && is_steady;
+            // It takes thousands of connections a while to open, and the server CPU time.
+            let is_connected = self.load.reuse == Reuse::Once || self.live.opened() >= self.load.connections as u64;
+            let may_end = origin + passed >= least && is_steady && is_connected;
             if may_end || passed >= most || self.running == 0 || self.interrupt.load(Ordering::Relaxed) {
                 if let Some(timeline) = &mut self.timeline {
                     timeline.end_warm_up_early(most - passed);

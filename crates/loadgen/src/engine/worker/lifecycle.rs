@@ -84,7 +84,10 @@ impl<P: ClientProtocol> Worker<'_, P> {
         self.protocol.greet(burst);
         connection.is_greeted = burst.is_empty();
         let sent = match self.issuer.reuse() {
-            Reuse::Keep => now,
+            Reuse::Keep => {
+                self.thread.live.add_opened(self.thread.index);
+                now
+            }
             Reuse::Once => since.unwrap_or(now),
         };
         self.fill(slot, sent, now);

@@ -105,13 +105,15 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         })
     }
 
-    /// Runs until the limit is reached and nothing is outstanding.
-    pub(super) fn run(mut self) -> Result<ThreadReport<P>, EngineError> {
+    /// Runs until the limit is reached and nothing is outstanding, and says so by `at_end` while the connections are open.
+    pub(super) fn run(mut self, at_end: impl FnOnce()) -> Result<ThreadReport<P>, EngineError> {
         let origin = self.thread.window.origin();
         self.issuer.start(&self.thread, origin);
         self.dialer.start(origin);
         self.next_tick = origin;
-        self.run_loop()?;
+        let outcome = self.run_loop();
+        at_end();
+        outcome?;
         let opened = self.count_opened(clock::now());
         Ok(self.recorder.finish(self.protocol, self.issuer.was_abandoned(), opened))
     }
