@@ -45,7 +45,7 @@ fn newest(results: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::subjects;
+    use crate::plan::presets::Preset;
 
     #[test]
     fn the_newest_run_is_the_last_by_name() {
@@ -60,8 +60,14 @@ mod tests {
         assert!(newest(root.path()).unwrap().ends_with("20260301T000000Z-b"));
     }
 
+    /// The servers that a preset measures.
+    fn servers_of(preset: &str) -> impl Iterator<Item = &'static str> {
+        let preset = Preset::named(preset).unwrap();
+        servers::all().iter().map(|server| server.name.as_str()).filter(|server| preset.part(server).is_some())
+    }
+
     #[test]
-    fn every_results_page_is_of_a_server_and_in_the_index() {
+    fn every_results_page_is_of_a_server_or_a_preset_and_in_the_index() {
         let directory = workspace::root().join("docs/results");
         let index = fs::read_to_string(directory.join("README.md")).unwrap();
         let pages = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
@@ -70,12 +76,15 @@ mod tests {
             is_page && !path.ends_with("README.md") && !path.ends_with(results_pages::COUNTERPARTS)
         };
         for path in pages.filter(is_of_server) {
-            let server = path.file_stem().unwrap().to_str().unwrap();
-            assert!(subjects::names().contains(&server), "{server} is no server of ours");
-            assert!(index.contains(&format!("({server}.md)")), "docs/results/README.md has no link to {server}");
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            assert!(index.contains(&format!("({name}.md)")), "docs/results/README.md has no link to {name}");
             let parts = results_pages::markers::parts(&fs::read_to_string(&path).unwrap()).unwrap();
             let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
-            assert_eq!(names, [results_pages::part(server)], "{}", path.display());
+            let expected = match servers::named(name) {
+                Some(_) => vec![results_pages::part(name)],
+                None => servers_of(name).map(|server| results_pages::part_of_preset(name, server)).collect(),
+            };
+            assert_eq!(names, expected, "{}", path.display());
         }
     }
 }

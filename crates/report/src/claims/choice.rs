@@ -100,10 +100,7 @@ fn compared_columns<'b>(view: &'b MatrixView<'_>) -> impl Iterator<Item = usize>
 /// The cheapest of ours under a workload, with all whose interval reaches its own or that lie within the noise floor of it.
 /// `None` for a run that cannot rank, and for fewer than two cells.
 pub(crate) fn cheapest<'a>(view: &'a MatrixView<'_>, column: usize) -> Option<Claim<'a>> {
-    let ours = view.compared().filter(|&row| view.cells()[row].role == Role::Ours);
-    let mut ratios: Vec<(Ratio, usize)> =
-        ours.filter_map(|row| Some((view.compared_ratio(row, column).ok()?, row))).collect();
-    ratios.sort_by(|left, right| left.0.median.total_cmp(&right.0.median));
+    let ratios = ratios_of_ours(view, column);
     let (first, _) = *ratios.first()?;
     let floor = 1.0 + view.floor(column);
     let is_separate = |other: &Ratio| {
@@ -113,6 +110,46 @@ pub(crate) fn cheapest<'a>(view: &'a MatrixView<'_>, column: usize) -> Option<Cl
     let names = ratios.iter().filter(|(ratio, _)| !is_separate(ratio)).map(|(_, row)| view.series[*row].label.as_str());
     let claim = Claim::Cheapest { workload: &view.workloads()[column].name, of: ratios.len(), names: names.collect() };
     (view.is_ranked() && ratios.len() > 1).then_some(claim)
+}
+
+/// The one of ours that costs most under a workload. `None` where [`cheapest`] is, and where it is not told apart from the
+/// reference.
+pub(crate) fn dearest<'a>(view: &'a MatrixView<'_>, column: usize) -> Option<Claim<'a>> {
+    let ratios = ratios_of_ours(view, column);
+    let &(ratio, row) = ratios.last()?;
+    (view.difference(row, column) == Some(Difference::Higher)).then(|| Claim::Dearest {
+        subject: &view.series[row].label,
+        reference: view.reference_label(),
+        workload: &view.workloads()[column].name,
+        of: ratios.len(),
+        ratio,
+    })
+}
+
+/// Those of ours that may be compared with the reference, the cheapest first.
+fn ratios_of_ours(view: &MatrixView<'_>, column: usize) -> Vec<(Ratio, usize)> {
+    let ours = view.compared().filter(|&row| view.cells()[row].role == Role::Ours);
+    let mut ratios: Vec<(Ratio, usize)> =
+        ours.filter_map(|row| Some((view.compared_ratio(row, column).ok()?, row))).collect();
+    ratios.sort_by(|left, right| left.0.median.total_cmp(&right.0.median));
+    ratios
+}
+
+/// The least p99 of ours in an open loop, with all whose interval reaches it, and the greatest. `None` in a closed loop, for
+/// a run that cannot rank, and for fewer than two cells.
+pub(crate) fn least_p99<'a>(view: &'a MatrixView<'_>, column: usize) -> Option<Claim<'a>> {
+    let workload = &view.workloads()[column];
+    let ours = view.compared().filter(|&row| view.cells()[row].role == Role::Ours && view.sound(row, column).is_ok());
+    let p99 = |row| {
+        let value = view.figures(row, column)?.response.as_ref()?.p99;
+        value.is_drawable().then_some((value, view.series[row].label.as_str()))
+    };
+    let mut cells: Vec<_> = ours.filter_map(p99).collect();
+    cells.sort_by(|left, right| left.0.median.total_cmp(&right.0.median));
+    let ((least, _), &(greatest, last)) = (*cells.first()?, cells.last()?);
+    let names = cells.iter().filter(|(p99, _)| p99.lo <= least.hi).map(|(_, name)| *name).collect();
+    let claim = Claim::LeastP99 { workload: &workload.name, of: cells.len(), names, least, last: (last, greatest) };
+    (view.is_ranked() && is_open(workload) && cells.len() > 1).then_some(claim)
 }
 
 /// Effects of the choices, the largest change first, then those that change nothing; empty for a run that cannot rank.

@@ -17,8 +17,8 @@ use results::{
 };
 
 pub(crate) use self::choice::{
-    Subject, bytes_per_key, cheapest, effect_of, effects, headline, kept_up, kernel_share, latency, matrix, needs,
-    picture_column, stamps, subject, tally, trust,
+    Subject, bytes_per_key, cheapest, dearest, effect_of, effects, headline, kept_up, kernel_share, latency, least_p99,
+    matrix, needs, picture_column, stamps, subject, tally, trust,
 };
 use crate::{
     format::{rate, significant},
@@ -51,6 +51,23 @@ pub(crate) enum Claim<'a> {
         workload: &'a str,
         of: usize,
         names: Vec<&'a str>,
+    },
+    /// The cell of `of` that costs most, beside the reference.
+    Dearest {
+        subject: &'a str,
+        reference: &'a str,
+        workload: &'a str,
+        of: usize,
+        ratio: Ratio,
+    },
+    /// The least p99 of the response time of `of` cells of ours, and the greatest; several names where intervals do not separate
+    /// them from the least, which is that of the first.
+    LeastP99 {
+        workload: &'a str,
+        of: usize,
+        names: Vec<&'a str>,
+        least: Interval,
+        last: (&'a str, Interval),
     },
     /// A cell beside the reference over all workloads.
     Tally {
@@ -172,6 +189,16 @@ impl Claim<'_> {
                 all => html! {
                     "Cheapest of " (of) " under " (workload) ", not told apart: " (all.join(", ")) "."
                 },
+            },
+            Self::Dearest { subject, reference, workload, of, ratio } => html! {
+                i { (subject) } " costs the most of " (of) " under " (workload) ", " (ratio_html(ratio)) " as much as "
+                i { (reference) } "."
+            },
+            Self::LeastP99 { workload, of, names, least, last: (last, greatest) } => html! {
+                "Least p99 of the response time of " (of) " under " (workload) ": " (names.join(", "))
+                @if names.len() > 1 { ", not told apart" }
+                "; " i { (names.first().unwrap_or(&"")) } " has " (interval(least, "\u{a0}µs"))
+                ", " i { (last) } " the greatest, " (interval(greatest, "\u{a0}µs")) "."
             },
             Self::Tally { subject, reference, counts } => html! {
                 i { (subject) } " beside " i { (reference) } " under " (workloads(counts.total())) ": " (counts.words()) "."

@@ -67,7 +67,8 @@ fn listing(title: &str, text: &str) -> Markup {
     html! { h3 { (title) } pre { (text) } "\n" }
 }
 
-fn facts(view: &MatrixView<'_>) -> Vec<(&'static str, String)> {
+/// Facts without which nobody can repeat the run: a term, and what is true of it.
+pub(crate) fn facts(view: &MatrixView<'_>) -> Vec<(&'static str, String)> {
     let (setup, progress) = (&view.summary.setup, &view.summary.progress);
     let host = &setup.host;
     let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| UNKNOWN.to_owned());

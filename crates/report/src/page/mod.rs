@@ -8,7 +8,7 @@ mod counterparts;
 mod cpu_budget;
 mod data;
 mod effects;
-mod environment;
+pub(crate) mod environment;
 mod figures;
 mod first_picture;
 mod header;

@@ -3,6 +3,7 @@
 //!
 //! `REPORT_SUMMARIES=20000 cargo test -p report every_sentence` tries more of them.
 
+mod answers;
 mod oracle;
 mod sentences;
 
@@ -25,17 +26,21 @@ fn ensure(holds: bool, why: impl FnOnce() -> String) -> Law {
 fn every_sentence_colour_and_order_follows_from_the_figures() {
     let reports = std::env::var("REPORT_SUMMARIES").ok().and_then(|count| count.parse().ok()).unwrap_or(REPORTS);
     let mut said = std::collections::BTreeMap::<&str, u64>::new();
+    let mut answered = [0; 2];
     for seed in 0..reports {
         let report = sample::random::report(seed);
         page(&report, &mut said).unwrap_or_else(|why| panic!("report {seed}, page: {why}"));
         for summary in &report.matrices {
             terminal(summary).unwrap_or_else(|why| panic!("report {seed}, terminal: {why}"));
+            let oracle = Oracle::new(summary);
+            answers::of_matrix(&oracle, &mut answered).unwrap_or_else(|why| panic!("report {seed}, answer: {why}"));
         }
         markdown(&report).unwrap_or_else(|why| panic!("report {seed}, Markdown: {why}"));
     }
     // A law about a sentence that is never said holds for nothing.
     let kinds: Vec<&str> = sentences::KINDS.into_iter().filter(|kind| !said.contains_key(kind)).collect();
     assert!(kinds.is_empty() || reports < REPORTS, "never said: {kinds:?}; said: {said:?}");
+    assert!(reports < REPORTS || answered.iter().all(|count| *count > 0), "answers never given: {answered:?}");
 }
 
 fn page(report: &Report, said: &mut std::collections::BTreeMap<&'static str, u64>) -> Law {

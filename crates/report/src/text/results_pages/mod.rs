@@ -1,6 +1,8 @@
-//! Published figures: a stored run as a picture and a table on the results page of each server, between its markers.
+//! Published figures: a stored run as a picture and a table on the results page of each server, or of its preset, between
+//! markers.
 
 pub mod markers;
+mod preset_page;
 mod selection;
 mod table;
 
@@ -40,15 +42,30 @@ pub fn write(report: &Report, root: &Path, workloads: impl Fn(&str) -> Vec<Known
         if let Some(why) = why_not(summary) {
             bail!("{server}: {why}");
         }
-        if has_counterparts(summary) {
-            let path = root.join(PAGES).join(COUNTERPARTS);
+        let shared = match preset_page::preset(&summary.setup.command) {
+            None | Some("tls" | "h2") if has_counterparts(summary) => Some((
+                root.join(PAGES).join(COUNTERPARTS),
+                part_of_counterparts(server),
+                table::part_of_counterparts(summary),
+            )),
+            Some(preset) => {
+                let part = part_of_preset(preset, server);
+                let selection = Selection::of(summary, &workloads(server));
+                let picture = preset_page::has_picture(summary).then(|| format!("{part}.svg"));
+                let path = picture.as_ref().map(|picture| format!("{IMAGES_OF_A_PAGE}/{picture}"));
+                let content = preset_page::part(summary, path.as_deref());
+                files.extend(picture.map(|name| (root.join(IMAGES).join(name), crate::picture(&selection.summary))));
+                Some((page(root, preset), part, content))
+            }
+            None => None,
+        };
+        if let Some((path, part, content)) = shared {
             let place = files.iter().position(|(other, _)| *other == path);
             let text = match place {
                 Some(place) => files.remove(place).1,
                 None => fs::read_to_string(&path).with_context(|| path.display().to_string())?,
             };
-            let part = part_of_counterparts(server);
-            let text = markers::replaced(&text, &part, &table::part_of_counterparts(summary));
+            let text = markers::replaced(&text, &part, &content);
             files.push((path.clone(), text.with_context(|| path.display().to_string())?));
             continue;
         }
@@ -85,9 +102,9 @@ pub fn why_not(summary: &Summary) -> Option<&'static str> {
     unranked.map(Unranked::reason).or(partial)
 }
 
-/// Returns the path of a server's page.
-pub fn page(root: &Path, server: &str) -> PathBuf {
-    root.join(PAGES).join(format!("{server}.md"))
+/// Returns the path of the page of a server, or of a preset.
+pub fn page(root: &Path, name: &str) -> PathBuf {
+    root.join(PAGES).join(format!("{name}.md"))
 }
 
 /// Returns the name of a server in the markers of its page.
@@ -98,6 +115,11 @@ pub fn part(server: &str) -> String {
 /// Returns the name of a server in the markers of the page of [`COUNTERPARTS`].
 pub fn part_of_counterparts(server: &str) -> String {
     format!("bench-tls-{server}")
+}
+
+/// Returns the name of a server in the markers of the page of a preset.
+pub fn part_of_preset(preset: &str, server: &str) -> String {
+    format!("bench-{preset}-{server}")
 }
 
 fn empty_page(server: &str) -> String {
@@ -177,6 +199,35 @@ mod tests {
         assert_eq!(changed, std::slice::from_ref(&path));
         let text = fs::read_to_string(&path).unwrap();
         for words in ["# By hand\n", "## http-server\n", "## kvcache\n", "commit ", "--seed 42"] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+        assert_eq!(read(&root, "http-server"), before, "the page of the server is about other runs");
+        assert!(write(&report(matrices), root.path(), no_workloads).unwrap().is_empty(), "twice is once");
+    }
+
+    #[test]
+    fn a_preset_has_a_page_of_its_own() {
+        let mut matrices = vec![sample::summary(), sample::cache()];
+        for summary in &mut matrices {
+            summary.setup.command = "cargo xtask bench-matrix --preset drivers --blocks 7".to_owned();
+        }
+        let root = site(&["http-server"]);
+        let before = read(&root, "http-server");
+        let path = page(root.path(), "drivers");
+        let error = format!("{:#}", write(&report(matrices.clone()), root.path(), no_workloads).unwrap_err());
+        assert!(error.contains("drivers.md"), "a page has an introduction, which somebody has to write: {error}");
+        let empty = |server| format!("<!-- {0}:begin -->\n<!-- {0}:end -->\n", part_of_preset("drivers", server));
+        fs::write(&path, format!("# By hand\n\n{}\n{}", empty("http-server"), empty("kvcache"))).unwrap();
+        let changed = write(&report(matrices.clone()), root.path(), no_workloads).unwrap();
+        assert_eq!((changed.len(), changed.contains(&path)), (3, true), "the page and two pictures: {changed:?}");
+        let text = fs::read_to_string(&path).unwrap();
+        for words in [
+            "# By hand\n",
+            "## http-server\n",
+            "## kvcache\n",
+            "--preset drivers",
+            "(../images/bench-drivers-kvcache.svg)",
+        ] {
             assert!(text.contains(words), "{words} in {text}");
         }
         assert_eq!(read(&root, "http-server"), before, "the page of the server is about other runs");

@@ -1,4 +1,4 @@
-//! The part between the markers of a server.
+//! The part between the markers of a server, and what tables are made of.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,9 @@ pub(super) fn part(selection: &Selection, picture: &str) -> String {
         marks(&view)
     );
     let mut reasons = Reasons::default();
-    out += &format!("{}{}\n", head(summary), rows(&view, &mut reasons).concat());
+    let columns: Vec<usize> = (0..view.workloads().len()).collect();
+    let rows = rows(&view, &columns, &mut reasons, |_, _, entry| entry);
+    out += &format!("{}{}\n", head(&view, &columns), rows.concat());
     let left_out = selection.left_out();
     let left_out = if left_out.is_empty() { String::new() } else { format!(" {left_out}") };
     let _ = writeln!(out, "{}{}{left_out}", reasons.words(), conditions(summary));
@@ -52,7 +54,7 @@ pub(super) fn part_of_counterparts(summary: &Summary) -> String {
 }
 
 /// Machine, run and command, without which a figure is worth nothing.
-fn conditions(summary: &Summary) -> String {
+pub(super) fn conditions(summary: &Summary) -> String {
     let (setup, host) = (&summary.setup, &summary.setup.host);
     let guest = if host.virtual_machine { ", virtual machine" } else { "" };
     let release = host.kernel.split_whitespace().next().unwrap_or(&host.kernel);
@@ -75,32 +77,37 @@ fn conditions(summary: &Summary) -> String {
 }
 
 /// Head of each column: its workload, the load, and the noise floor.
-fn head(summary: &Summary) -> String {
-    let workloads = &summary.setup.workloads;
+pub(super) fn head(view: &MatrixView<'_>, columns: &[usize]) -> String {
     let head = |workload: &Workload| {
         let load = match workload.arrivals {
             Arrivals::Open { rate_rps, .. } => format!("at {}/s", rate(rate_rps)),
             Arrivals::Closed | Arrivals::LoadSweep => String::new(),
         };
-        let noise = summary.noise.iter().find(|noise| noise.workload == workload.name);
-        let noise = noise.map_or(String::new(), |noise| format!("noise {}", noise.cpu_floor_in_words()));
+        let noise =
+            view.noise(&workload.name).map_or(String::new(), |noise| format!("noise {}", noise.cpu_floor_in_words()));
         let lines = [format!("{} {}", workload.short[0], workload.short[1]), load, noise];
         format!(" {} |", lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("<br>"))
     };
-    let heads: String = workloads.iter().map(head).collect();
-    format!("| |{heads}\n|:---|{}\n", "---:|".repeat(workloads.len()))
+    let heads: String = columns.iter().map(|&column| head(&view.workloads()[column])).collect();
+    format!("| |{heads}\n|:---|{}\n", "---:|".repeat(columns.len()))
 }
 
-/// Lines of the cells that were measured under some workload, without the control, by cost.
-fn rows(view: &MatrixView<'_>, reasons: &mut Reasons) -> Vec<String> {
-    let columns = || 0..view.workloads().len();
-    let row = |row: usize| {
-        let entries: Vec<String> = columns().map(|column| entry(view, row, column, reasons)).collect();
+/// Lines of the cells that were measured under some of the workloads, without the control, by cost. `more` may add to an entry
+/// of a row and a column.
+pub(super) fn rows(
+    view: &MatrixView<'_>,
+    columns: &[usize],
+    reasons: &mut Reasons,
+    more: impl Fn(usize, usize, String) -> String,
+) -> Vec<String> {
+    let mut row = |row: usize| {
+        let entries = columns.iter().map(|&column| more(row, column, entry(view, row, column, reasons)));
+        let entries: Vec<String> = entries.collect();
         let name = name(&view.cells()[row], Some(row) == view.reference);
         format!("| {name} | {} |\n", entries.join(" | "))
     };
-    let is_measured = |row: &usize| columns().any(|column| view.figures(*row, column).is_some());
-    view.compared().filter(is_measured).map(row).collect()
+    let is_measured = |row: &usize| columns.iter().any(|&column| view.figures(*row, column).is_some());
+    view.compared().filter(is_measured).map(&mut row).collect()
 }
 
 /// A name in the table must not end its column.
