@@ -7,17 +7,16 @@ use anyhow::{Context, Result, bail};
 use super::Outcome;
 use crate::ci;
 
-/// Without `handshakes`: that twenty are resumed for each full one takes longer visits, and releases.
-const PRESETS: [&str; 4] = ["runtimes", "unbalanced", "idle", "threads"];
+const PRESETS: [&str; 5] = ["runtimes", "unbalanced", "idle", "threads", "handshakes"];
 const SHORT: [&str; 14] = [
     "--blocks",
     "1",
     "--slice",
     "1s",
     "--warmup",
-    "3s",
+    "300ms",
     "--max-warmup",
-    "3s",
+    "600ms",
     "--turns",
     "0",
     "--seed",
@@ -31,7 +30,7 @@ pub(super) fn run() -> Result<Outcome> {
         let directory = tempfile::tempdir().context("temporary directory")?;
         let out = directory.path().join("run");
         let mut command = Command::new(std::env::current_exe().context("own path")?);
-        command.args(["bench-matrix", "--profile", "dev", "--preset", preset]).args(SHORT).arg("--out").arg(&out);
+        command.args(["bench-matrix", "--preset", preset]).args(SHORT).arg("--out").arg(&out);
         let status = command.status().context("bench-matrix")?;
         if !status.success() {
             bail!("bench-matrix --preset {preset}: {status}");
