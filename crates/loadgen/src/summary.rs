@@ -297,7 +297,7 @@ mod tests {
         tally.ok = 500;
         (0..500).for_each(|n| tally.response.saturating_record(1_000 + response_ms(n) * 1_000_000));
         let pacing = Pacing::Open { rate: 1_000.0, arrivals: crate::engine::Arrivals::Constant };
-        let load = Load { pacing, limit: Limit::Duration(Duration::from_millis(500)), ..load() };
+        let load = Load { pacing, limit: Limit::Duration(Duration::from_millis(500)), ..Load::of_tests() };
         let window = Duration::from_millis(window_ms);
         (
             load,
@@ -312,39 +312,6 @@ mod tests {
     fn description(pacing: Pacing) -> RunDescription {
         let (target, config) = (String::new(), BTreeMap::new());
         RunDescription { kind: ProtocolKind::Http, target, config, pacing, replies: ReplyKinds::One }
-    }
-
-    fn load() -> Load {
-        use crate::engine::{EngineKind, Lifetime, Reuse, Timeouts};
-        let timeouts = Timeouts { connect: Duration::ZERO, first_byte: None, total: Duration::ZERO };
-        Load {
-            connections: 1,
-            threads: 1,
-            pin: sys::affinity::Cpus::default(),
-            pipeline: 1,
-            batch: 1,
-            reuse: Reuse::Keep,
-            lifetime: Lifetime::default(),
-            skew: None,
-            timetable: None,
-            pacing: Pacing::Closed,
-            limit: Limit::Requests(1),
-            requestor: None,
-            ramp: Duration::ZERO,
-            warmup: Duration::ZERO,
-            warmup_max: None,
-            timeouts,
-            spin: false,
-            timeline: None,
-            engine: EngineKind::Epoll,
-            tls: None,
-            sources: Vec::new(),
-            is_fast_open: false,
-            is_linger_zero: false,
-            request_log: None,
-            turns: None,
-            seed: 1,
-        }
     }
 
     #[test]

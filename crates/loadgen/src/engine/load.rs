@@ -76,6 +76,40 @@ impl Load {
         let most = self.warmup_max.map(|most| steady::whole(clock::nanos(most.max(self.warmup))).max(steady::WIDTH));
         most.unwrap_or_else(|| clock::nanos(self.warmup))
     }
+
+    /// One request on one connection, from which tests make theirs.
+    #[cfg(test)]
+    pub(crate) fn of_tests() -> Self {
+        let patience = Duration::from_secs(30);
+        Self {
+            connections: 1,
+            threads: 1,
+            pin: Cpus::default(),
+            pipeline: 1,
+            batch: 1,
+            reuse: Reuse::Keep,
+            lifetime: Lifetime::default(),
+            pacing: Pacing::Closed,
+            skew: None,
+            timetable: None,
+            limit: Limit::Requests(1),
+            requestor: None,
+            ramp: Duration::ZERO,
+            warmup: Duration::ZERO,
+            warmup_max: None,
+            timeouts: Timeouts { connect: patience, first_byte: None, total: patience },
+            spin: false,
+            timeline: None,
+            engine: EngineKind::Epoll,
+            tls: None,
+            sources: Vec::new(),
+            is_fast_open: false,
+            is_linger_zero: false,
+            request_log: None,
+            turns: None,
+            seed: 1,
+        }
+    }
 }
 
 /// Times to wait for a server.

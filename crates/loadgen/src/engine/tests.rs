@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Arrivals, Endpoint, EngineKind, Lifetime, Limit, Load, Pacing, Reuse, Timeouts, run};
+use super::{Arrivals, Endpoint, EngineKind, Limit, Load, Pacing, run};
 use crate::{
     clock::{self, Nanos},
     http::{Expectation, HttpClient, HttpVerify, RequestSpec},
@@ -18,35 +18,7 @@ use crate::{
 const CONNECTIONS: usize = 64;
 
 fn load(engine: EngineKind, pacing: Pacing, limit: Limit) -> Load {
-    let patience = Duration::from_secs(30);
-    Load {
-        connections: CONNECTIONS,
-        threads: 2,
-        pin: sys::affinity::Cpus::default(),
-        pipeline: 1,
-        batch: 1,
-        reuse: Reuse::Keep,
-        lifetime: Lifetime::default(),
-        skew: None,
-        timetable: None,
-        pacing,
-        limit,
-        requestor: None,
-        ramp: Duration::ZERO,
-        warmup: Duration::ZERO,
-        warmup_max: None,
-        timeouts: Timeouts { connect: patience, first_byte: None, total: patience },
-        spin: false,
-        timeline: None,
-        engine,
-        tls: None,
-        sources: Vec::new(),
-        is_fast_open: false,
-        is_linger_zero: false,
-        request_log: None,
-        turns: None,
-        seed: 1,
-    }
+    Load { connections: CONNECTIONS, threads: 2, engine, pacing, limit, ..Load::of_tests() }
 }
 
 fn client(thread: usize) -> HttpClient {
