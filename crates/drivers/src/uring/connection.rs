@@ -26,6 +26,9 @@ use crate::{
     write::{WRITE_MAX, write_front},
 };
 
+/// The largest reply that a plain call sends: a socket takes that many bytes at once, unless its peer does not read.
+const SHORT_MAX: u64 = 64 << 10;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receive {
     Off,
@@ -178,12 +181,13 @@ impl<P: Protocol> Slot<P> {
                     continue;
                 }
             }
-            if !is_sent_by_ring(session.outbox(), cx.ring.registered()) {
+            if !is_sent_by_ring(session.outbox(), cx.ring.registered(), cx.is_alone) {
                 match write_front(socket.as_fd(), session.outbox(), &mut cx.pipes) {
                     Ok(n) => {
                         cx.tally.0.bytes_out += n as u64;
                         session.sent(cx.now);
                         session.report_sent(cx.protocol, clock::now);
+                        session.outbox().return_buffer(&mut cx.buffers);
                         quota = quota.saturating_sub(n);
                         if quota == 0 {
                             // The ring comes back to it once the others have had their turn.
@@ -213,13 +217,17 @@ impl<P: Protocol> Slot<P> {
 }
 
 /// True if the memory in front is sent by the ring. Memory before a file or pipe leaves with it by plain calls,
-/// unless it is to be sent without being copied; so does all that the kernel encrypts.
-fn is_sent_by_ring(outbox: &Outbox, registered: Option<&Region>) -> bool {
+/// unless it is to be sent without being copied; so does all that the kernel encrypts, and a short reply that is the only one of
+/// a turn: its completion would end the next wait, and cost a turn and a call of its own.
+fn is_sent_by_ring(outbox: &mut Outbox, registered: Option<&Region>, is_alone: bool) -> bool {
     if outbox.is_for_kernel_tls() {
         return false;
     }
-    !outbox.has_more_after_memory()
-        || registered.is_some_and(|region| outbox.memory().any(|bytes| region.contains(bytes)))
+    if registered.is_some_and(|region| outbox.memory().any(|bytes| region.contains(bytes))) {
+        return true;
+    }
+    let is_short = is_alone && outbox.is_memory_next() && outbox.unsent_bytes() <= SHORT_MAX;
+    !is_short && !outbox.has_more_after_memory()
 }
 
 /// Memory to be sent at once: all there is before anything else.

@@ -102,6 +102,8 @@ struct LoopContext<'p, P> {
     tally: Tally,
     limits: proto::Limits,
     now: Now,
+    /// True while one connection alone has something to do in this turn.
+    is_alone: bool,
 }
 
 struct ListenerState {
@@ -143,6 +145,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 tally: Tally::default(),
                 limits: config.limits,
                 now,
+                is_alone: false,
             },
         })
     }
@@ -176,9 +179,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
             for key in self.wheel.expire(self.cx.now.instant) {
                 self.expire(key);
             }
-            for key in mem::take(&mut self.dirty) {
-                self.serve_connection(key);
-            }
+            self.serve_dirty();
             self.cx.tally.publish(&self.counters);
             registered.turned();
         }
@@ -384,8 +385,16 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 self.dirty.push(key);
             }
         }
-        for key in mem::take(&mut self.dirty) {
+        self.serve_dirty();
+    }
+
+    fn serve_dirty(&mut self) {
+        self.cx.is_alone = self.dirty.len() == 1;
+        let mut dirty = mem::take(&mut self.dirty);
+        for key in dirty.drain(..) {
             self.serve_connection(key);
         }
+        // Nothing becomes dirty meanwhile, and the next turn need not allocate.
+        self.dirty = dirty;
     }
 }
