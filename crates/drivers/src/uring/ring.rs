@@ -118,6 +118,7 @@ impl DriverRing {
     /// Submits what has been pushed and appends what has completed, waiting for at least one or the timeout.
     pub(super) fn wait(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> io::Result<()> {
         self.0.wait(1, timeout)?;
+        let before = done.len();
         self.0.reap(done, |memory, entry| {
             let done = Completion::of(entry);
             if done.op != Op::SendZeroCopy {
@@ -125,6 +126,7 @@ impl DriverRing {
             }
             ZeroCopySend::reap(&mut memory.zero_copy, done, cqueue::notif(entry.flags()))
         });
+        self.0.memory_mut().buffers.provide_for(done.len() - before);
         Ok(())
     }
 

@@ -13,8 +13,11 @@ use memmap2::{MmapMut, MmapOptions};
 
 /// Group that receives name.
 pub(super) const GROUP: u16 = 0;
-/// Number of buffers: a power of two.
+/// The largest number of buffers: a power of two.
 const COUNT: u16 = 512;
+/// Number that the kernel has at first, which [`ProvidedBuffers::provide_for`] doubles. The kernel takes them in turn: few of them
+/// stay in the processor's caches, and those that were never filled take no memory.
+const COUNT_MIN: u16 = 32;
 
 /// Provided buffers of `SIZE` bytes each.
 pub struct ProvidedBuffers<const SIZE: usize> {
@@ -23,6 +26,8 @@ pub struct ProvidedBuffers<const SIZE: usize> {
     /// `COUNT` buffers of `SIZE` bytes. Leaked where a [`Filled`] one has not come back.
     memory: ManuallyDrop<MmapMut>,
     tail: u16,
+    /// Number of buffers that the kernel, or whoever handles what they hold, has.
+    provided: u16,
     /// Buffers that are [`Filled`] ones now.
     taken: usize,
 }
@@ -43,9 +48,23 @@ impl<const SIZE: usize> ProvidedBuffers<SIZE> {
         let memory = MmapOptions::new().len(usize::from(COUNT) * SIZE).map_anon()?;
         // SAFETY: a page-aligned mapping of COUNT entries, which `Ring` keeps until the kernel is done with it.
         unsafe { ring.submitter().register_buf_ring_with_flags(entries.as_ptr() as u64, COUNT, GROUP, 0)? };
-        let mut this = Self { entries, memory: ManuallyDrop::new(memory), tail: 0, taken: 0 };
-        (0..COUNT).for_each(|id| this.give_back(id));
+        let mut this = Self { entries, memory: ManuallyDrop::new(memory), tail: 0, provided: 0, taken: 0 };
+        this.provide(COUNT_MIN);
         Ok(this)
+    }
+
+    /// Provides twice as many where more than half of them can have been filled at once.
+    #[inline]
+    pub fn provide_for(&mut self, filled: usize) {
+        if filled > usize::from(self.provided / 2) && self.provided < COUNT {
+            self.provide(self.provided * 2);
+        }
+    }
+
+    /// Provides so many, those there are included.
+    fn provide(&mut self, count: u16) {
+        (self.provided..count).for_each(|id| self.give_back(id));
+        self.provided = count;
     }
 
     /// Bytes that the kernel put into a buffer, until it is given back.
@@ -118,5 +137,23 @@ impl Deref for Filled {
 impl fmt::Debug for Filled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Filled").field("id", &self.id).field("len", &self.bytes.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_become_more_with_what_arrives_at_once_up_to_the_largest_number() {
+        let Ok(ring) = IoUring::new(8) else { return };
+        let Ok(mut buffers) = ProvidedBuffers::<4096>::register(&ring) else { return };
+        assert_eq!(buffers.provided, COUNT_MIN);
+        buffers.provide_for(usize::from(COUNT_MIN / 2));
+        assert_eq!(buffers.provided, COUNT_MIN);
+        buffers.provide_for(usize::from(COUNT_MIN / 2) + 1);
+        assert_eq!(buffers.provided, 2 * COUNT_MIN);
+        (0..9).for_each(|_| buffers.provide_for(usize::from(COUNT)));
+        assert_eq!((buffers.provided, buffers.tail), (COUNT, COUNT));
     }
 }

@@ -137,10 +137,12 @@ impl StreamRing {
     /// Those of io_uring_enter(2) that end the ring.
     pub fn wait(&mut self, timeout: Duration, done: &mut Vec<Completion>) -> io::Result<()> {
         self.ring.wait(1, Some(timeout))?;
+        let before = done.len();
         self.ring.reap(done, |memory, completion| match completion.user_data() {
             NOBODY => None,
             _ => memory.complete(completion),
         });
+        self.ring.memory_mut().buffers.provide_for(done.len() - before);
         Ok(())
     }
 
