@@ -182,6 +182,8 @@ impl Args {
             ("--preset", self.preset.is_some()),
             ("--filter", !self.filter.is_empty()),
             ("--vary", !self.vary.is_empty()),
+            ("--fix", !self.fix.is_empty()),
+            ("--seed", self.seed.is_some()),
             ("--list", self.list),
             ("--dry-run", self.dry_run),
             ("--blocks", self.blocks.is_some()),
@@ -195,7 +197,7 @@ impl Args {
             ("--save-baseline", self.save_baseline.is_some()),
             ("--baseline", self.baseline.is_some()),
         ];
-        given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
+        given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag)).or_else(|| self.variants.first_flag())
     }
 }
 

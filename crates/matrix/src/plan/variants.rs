@@ -83,6 +83,16 @@ impl Rate {
 }
 
 impl Variants {
+    /// Returns the first of the flags that are given.
+    pub(super) fn first_flag(&self) -> Option<&'static str> {
+        let given = [
+            ("--conns", !self.conns.is_empty()),
+            ("--pipeline", !self.pipeline.is_empty()),
+            ("--rate", !self.rate.is_empty()),
+        ];
+        given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
+    }
+
     /// Every workload with every combination of the numbers; without any, as it is.
     pub(crate) fn of(&self, workloads: Vec<Workload>) -> Vec<Workload> {
         let mut varied: Vec<Workload> = Vec::new();

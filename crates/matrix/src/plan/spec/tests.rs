@@ -72,8 +72,10 @@ fn two_programs_are_a_base_and_a_change_of_one_server() {
     assert!(refused(&twice).contains("one base=PATH"));
     let missing = ["--servers", "kvcache", "--program", &base, "--program", "change=/no/such/program"];
     assert!(refused(&missing).contains("is no file"));
-    let with_list = [&["--servers", "kvcache", "--list"], &both[..]].concat();
-    assert!(refused(&with_list).contains("--list exclude each other"));
+    for ignored in [&["--list"][..], &["--conns", "1"], &["--pipeline", "4"], &["--rate", "0.5x"], &["--seed", "1"]] {
+        let words = [&["--servers", "kvcache"], ignored, &both[..]].concat();
+        assert!(refused(&words).contains(&format!("{} exclude each other", ignored[0])), "{ignored:?}");
+    }
     for words in [["--program", "Other=x"], ["--program", "base="], ["--program", "x"]] {
         assert!(Args::try_parse_from(std::iter::once("bench-matrix").chain(words)).is_err(), "{words:?}");
     }
