@@ -22,6 +22,7 @@ use crate::{
     peer::{peer, uptake},
     pipes::Pipes,
     shutdown::{Registration, Stage},
+    system_calls,
     write::write_front_once,
 };
 
@@ -50,7 +51,7 @@ impl Driver for Blocking {
         connection: ConnectionModel::Thread,
         waits_in: Wait::Recv,
         reads_into: ReadBuffer::Session,
-        calls: &[],
+        calls: system_calls::BLOCKING,
         ..Descriptor::PLAIN_CALLS
     };
 

@@ -19,7 +19,7 @@ use proto::Protocol;
 use crate::{
     Descriptor, Driver, Serving, Unavailable,
     accept::ConnectionLimit,
-    on_threads,
+    on_threads, system_calls,
     tasks::{Eager, RingTransport, Spawn, Timer, Watch, serve_listeners},
 };
 
@@ -35,6 +35,7 @@ impl Driver for Compio {
         name: "compio",
         about: "one compio runtime per thread, owned buffers; no registered memory",
         built_on: Some("compio 0.19.2, August 2026; ring flags COOP_TASKRUN, TASKRUN_FLAG"),
+        calls: system_calls::COMPIO,
         ..Descriptor::OWNED_BUFFERS
     };
 

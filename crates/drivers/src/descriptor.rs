@@ -37,7 +37,7 @@ pub struct Descriptor {
     pub is_optional: bool,
     /// Facility of the kernel that not every machine offers.
     pub needs: Option<&'static str>,
-    /// System calls that it makes beside those of every server, for a filter of calls.
+    /// System calls that it makes beside those of every driver ([`crate::system_calls`]), for a filter of calls.
     #[serde(skip)]
     pub calls: &'static [&'static str],
 }
@@ -75,7 +75,6 @@ impl Descriptor {
         sends_memory: MemoryPath::RingSend,
         is_optional: true,
         needs: Some(IO_URING),
-        calls: RING_CALLS,
         ..Self::PLAIN_CALLS
     };
 
@@ -188,7 +187,8 @@ pub enum ReadBuffer {
 pub enum MemoryPath {
     /// The system calls send and sendmsg.
     Send,
-    /// The same operations on a ring, all those of a turn in one submission.
+    /// The same operations on a ring, all those of a turn in one submission. A short one that is alone in its turn may be a system
+    /// call.
     RingSend,
     /// Writes of owned buffers on a ring.
     RingWrite,
@@ -239,9 +239,3 @@ impl std::error::Error for Unavailable {}
 
 /// [`Descriptor::needs`] of drivers on a ring.
 pub(crate) const IO_URING: &str = "io_uring";
-
-/// [`Descriptor::calls`] of event loops on epoll(7).
-pub(crate) const EPOLL_CALLS: &[&str] = &["epoll_create1", "epoll_ctl", "epoll_wait"];
-
-/// [`Descriptor::calls`] of drivers on a ring.
-pub(crate) const RING_CALLS: &[&str] = &["io_uring_enter", "io_uring_register", "io_uring_setup"];

@@ -7,9 +7,8 @@ use proto::Protocol;
 use crate::{
     ConnectionModel, Descriptor, Driver, Serving,
     accept::ConnectionLimit,
-    descriptor::EPOLL_CALLS,
     event_loop::{EventLoop, Inline},
-    on_threads,
+    on_threads, system_calls,
 };
 
 pub(crate) struct Epoll;
@@ -21,7 +20,7 @@ impl Driver for Epoll {
         connection: ConnectionModel::Loop,
         listener_per_thread: true,
         batches: true,
-        calls: EPOLL_CALLS,
+        calls: system_calls::EPOLL,
         ..Descriptor::PLAIN_CALLS
     };
 

@@ -16,7 +16,7 @@ use crate::{
     ConnectionModel, Descriptor, Driver, Serving, Unavailable, Wait,
     accept::ConnectionLimit,
     descriptor::IO_URING,
-    on_threads,
+    on_threads, system_calls,
     tasks::{Eager, Spawn, Timer, serve_listeners},
 };
 
@@ -44,7 +44,7 @@ impl Driver for Glommio {
         waits_in: Wait::RingPoll,
         is_optional: true,
         needs: Some(IO_URING),
-        calls: CALLS,
+        calls: system_calls::GLOMMIO,
         ..Descriptor::PLAIN_CALLS
     };
 
@@ -70,17 +70,6 @@ impl Driver for Glommio {
         })
     }
 }
-
-/// System calls beside those of every server: those of the rings, of the epoll, and the barrier before an executor sleeps.
-const CALLS: &[&str] = &[
-    "epoll_create1",
-    "epoll_ctl",
-    "epoll_pwait2",
-    "io_uring_enter",
-    "io_uring_register",
-    "io_uring_setup",
-    "membarrier",
-];
 
 fn executor() -> io::Result<LocalExecutor> {
     Ok(LocalExecutorBuilder::new(Placement::Unbound).io_memory(IO_MEMORY).make()?)

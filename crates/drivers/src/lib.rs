@@ -35,6 +35,7 @@ mod set;
 mod shutdown;
 #[cfg(feature = "smol")]
 mod smol;
+pub mod system_calls;
 mod table;
 pub mod tasks;
 mod tokio;

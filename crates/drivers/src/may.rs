@@ -30,7 +30,7 @@ use sys::listen::Listener;
 use crate::{
     ConnectionModel, Descriptor, Driver, Serving, Wait,
     accept::{Acceptor, ConnectionLimit},
-    descriptor::EPOLL_CALLS,
+    system_calls,
     tasks::{AcceptorDrain, Crew, Eager, Incoming, Ready, Shared, Watch, serve_connection},
 };
 
@@ -52,7 +52,7 @@ impl Driver for May {
         connection: ConnectionModel::Coroutine,
         waits_in: Wait::Epoll,
         is_optional: true,
-        calls: EPOLL_CALLS,
+        calls: system_calls::MAY,
         ..Descriptor::PLAIN_CALLS
     };
 

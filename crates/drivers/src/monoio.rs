@@ -17,7 +17,7 @@ use proto::Protocol;
 use crate::{
     Descriptor, Driver, Serving, Unavailable,
     accept::ConnectionLimit,
-    on_threads,
+    on_threads, system_calls,
     tasks::{Eager, RingTransport, Spawn, Timer, serve_listeners},
 };
 
@@ -34,6 +34,7 @@ impl Driver for Monoio {
         name: "monoio",
         about: "one monoio runtime per thread, owned buffers; no registered memory",
         built_on: Some("monoio 0.2.4, August 2024; no ring flags"),
+        calls: system_calls::MONOIO,
         ..Descriptor::OWNED_BUFFERS
     };
 

@@ -20,7 +20,7 @@ use proto::Protocol;
 use crate::{
     ConnectionModel, DefaultWorkers, Descriptor, Driver, ReadBuffer, Serving, Wait,
     blocking::{AcceptedConnection, Connection, Next, Server, accept_on_threads},
-    join_all,
+    join_all, system_calls,
 };
 
 /// Workers where nobody asks for another number.
@@ -40,7 +40,7 @@ impl Driver for Pool {
         default_workers: DefaultWorkers::Fixed(WORKERS),
         waits_in: Wait::Recv,
         reads_into: ReadBuffer::Session,
-        calls: &[],
+        calls: system_calls::POOL,
         ..Descriptor::PLAIN_CALLS
     };
 

@@ -9,12 +9,12 @@ use crate::{
     ConnectionModel, DefaultWorkers, Descriptor, Driver, Serving,
     accept::ConnectionLimit,
     clock,
-    descriptor::EPOLL_CALLS,
     event_loop::{EventLoop, Executor, Job, LoopMessage},
     join_all,
     mailbox::{Key, Mailbox},
     on_threads,
     pool::Queue,
+    system_calls,
 };
 
 pub(crate) struct Reactor;
@@ -47,7 +47,7 @@ impl Driver for Reactor {
         connection: ConnectionModel::Loop,
         default_workers: DefaultWorkers::PerProcessor,
         listener_per_thread: true,
-        calls: EPOLL_CALLS,
+        calls: system_calls::REACTOR,
         ..Descriptor::PLAIN_CALLS
     };
 

@@ -17,6 +17,7 @@ use sys::listen::Listener;
 use crate::{
     ConnectionModel, Descriptor, Driver, Serving, Wait,
     accept::{Acceptor, ConnectionLimit},
+    system_calls,
     tasks::{AcceptorDrain, Crew, Eager, Incoming, Ready, Shared, Timer, Watch, serve_connection},
 };
 
@@ -30,8 +31,7 @@ impl Driver for Smol {
         connection: ConnectionModel::Task,
         waits_in: Wait::EpollOneshot,
         is_optional: true,
-        // The crate waits by the second; its timers are descriptors where the kernel lacks that.
-        calls: &["epoll_create1", "epoll_ctl", "epoll_pwait2", "timerfd_create", "timerfd_settime"],
+        calls: system_calls::SMOL,
         ..Descriptor::PLAIN_CALLS
     };
 

@@ -21,7 +21,7 @@ use tokio::{
 use crate::{
     Config, ConnectionModel, Descriptor, Driver, Serving,
     accept::{Acceptor, ConnectionLimit},
-    descriptor::EPOLL_CALLS,
+    system_calls,
     tasks::{AcceptorDrain, Incoming, Ready, Shared, Timer, serve_connection},
 };
 
@@ -37,7 +37,7 @@ impl Driver for Tokio {
         about: "one tokio task per connection on a multi-thread runtime",
         built_on: Some("tokio 1.54.1, October 2026"),
         connection: ConnectionModel::Task,
-        calls: EPOLL_CALLS,
+        calls: system_calls::TOKIO,
         ..Descriptor::PLAIN_CALLS
     };
 

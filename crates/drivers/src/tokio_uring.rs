@@ -26,6 +26,7 @@ use crate::{
     on_threads,
     peer::{peer, uptake},
     pipes::Pipes,
+    system_calls,
     tasks::{AcceptorDrain, DeadlineTimer, Drain, Incoming},
     tokio::{Pollable, TokioTimer},
     wheel::TICK,
@@ -67,7 +68,7 @@ impl Driver for TokioUring {
         registers_memory: false,
         is_optional: false,
         needs: Some(IO_URING),
-        calls: &["epoll_create1", "epoll_ctl", "epoll_wait", "io_uring_enter", "io_uring_setup", "poll"],
+        calls: system_calls::TOKIO_URING,
     };
 
     fn probe() -> Result<(), Unavailable> {

@@ -61,7 +61,7 @@ pub use machine::{Limit, Need};
 pub use metrics::{Registry, gauge, total};
 pub use output::advise;
 pub use paths::{check_directory, check_file_path};
-pub use sandbox::Sandbox;
+pub use sandbox::{RARE_CALLS, Sandbox};
 pub use shell::Shell;
 pub use stopping::{OnDrain, Stop};
 pub use timestamp::Timestamp;

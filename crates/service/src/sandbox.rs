@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, anyhow, ensure};
 use clap::ValueEnum;
-use drivers::{Descriptor, DriverKind, FilePath, PipePath};
+use drivers::{Descriptor, DriverKind, FilePath, PipePath, system_calls::OF_EVERY_DRIVER};
 use serde_json::json;
 use sys::{confinement, launcher::Launcher, seccomp, user::Account};
 
@@ -23,54 +23,24 @@ pub enum Sandbox {
 /// Length of the list of a server on a driver, beside those that its flags bring along: a longer one confines little.
 const CALLS_MAX: usize = 60;
 
-/// System calls of every process, and of the C library.
-const CALLS: [&str; 41] = [
-    "brk",
-    "clock_gettime",
-    "clock_nanosleep",
-    "clone",
-    "close",
-    "eventfd2",
-    "exit",
-    "exit_group",
-    "fcntl",
-    "fstat",
-    "futex",
-    "getpid",
-    "getrandom",
-    "gettid",
-    "ioctl",
-    "madvise",
-    "mmap",
-    "mprotect",
-    "mremap",
-    "munmap",
-    "newfstatat",
-    "openat",
-    "pipe2",
-    "ppoll",
-    "prctl",
-    "prlimit64",
-    "read",
-    "restart_syscall",
-    "rseq",
-    "rt_sigaction",
-    "rt_sigprocmask",
-    "rt_sigreturn",
-    "rt_sigtimedwait",
-    "sched_getaffinity",
-    "sched_yield",
-    "sendto",
-    "set_robust_list",
-    "sigaltstack",
-    "statx",
-    "tgkill",
-    "write",
-];
-
-/// System calls of sockets.
+/// System calls of sockets among those of every driver, which a program without any gives up.
 const SOCKET_CALLS: [&str; 7] =
     ["accept4", "getpeername", "getsockopt", "recvfrom", "sendmsg", "setsockopt", "shutdown"];
+
+/// System calls that the C library and the standard library may make at any time, and seldom do: of the heap, of descriptors and
+/// limits, of signals, of a system without a vDSO, of a process that is stopped and continued, and of one that aborts.
+pub const RARE_CALLS: [&str; 10] = [
+    "brk",
+    "clock_gettime",
+    "getpid",
+    "newfstatat",
+    "prlimit64",
+    "restart_syscall",
+    "rt_sigaction",
+    "rt_sigreturn",
+    "statx",
+    "tgkill",
+];
 
 /// System calls that flags bring along.
 const CALL_OF_PIN: &str = "sched_setaffinity";
@@ -138,7 +108,8 @@ impl Confined {
         };
         tolerate(choice, "files, ports and signals are not confined", enforced)?;
         confinement::hide_memory().context("--sandbox")?;
-        let calls = CALLS.iter().chain(P::CALLS).chain(&kept.calls).copied().collect();
+        let every = OF_EVERY_DRIVER.iter().filter(|call| !SOCKET_CALLS.contains(call));
+        let calls = every.chain(&RARE_CALLS).chain(P::CALLS).chain(&kept.calls).copied().collect();
         Ok(Some(Self { choice, calls, flags: kept.calls.len(), launcher }))
     }
 
@@ -180,7 +151,7 @@ fn tolerate(choice: Sandbox, consequence: &str, confined: anyhow::Result<()>) ->
     }
 }
 
-/// Calls that a process makes before it is confined, beside those of [`CALLS`]: it is started by a container runtime, becomes
+/// Calls that a process makes before it is confined, beside those of every driver: it is started by a container runtime, becomes
 /// another user, binds its addresses, finds their names, starts its successor and programs of CGI, and confines itself.
 const CALLS_OF_THE_START: &[&str] = &[
     "access",
@@ -239,13 +210,14 @@ pub(crate) fn profile<P: Program>() -> String {
     let drivers = DriverKind::ALL.iter().flat_map(|driver| driver.descriptor().calls);
     let lists = [
         CALLS_OF_THE_START,
+        OF_EVERY_DRIVER,
+        &RARE_CALLS,
         P::CALLS,
         P::CALLS_OF_FLAGS,
-        &SOCKET_CALLS,
         &CALLS_OF_TLS,
         &[CALL_OF_PIN, CALL_OF_UNIX_ADDRESSES],
     ];
-    let all = CALLS.iter().chain(drivers).chain(lists.into_iter().flatten());
+    let all = drivers.chain(lists.into_iter().flatten());
     let names: BTreeSet<_> = all.flat_map(|name| [*name, seccomp::newer_form(name)]).collect();
     let profile = json!({
         "defaultAction": "SCMP_ACT_ERRNO",

@@ -11,11 +11,15 @@ use std::{
 
 use anyhow::Context;
 
-use crate::{Process, Server, eventually};
+use crate::{Process, Server, conformance, eventually};
 
 /// Returns a command that runs strace, where it is installed and may trace.
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 pub fn strace() -> Option<Command> {
+    if conformance::is_replaced() {
+        eprintln!("skipped: the servers are traced already");
+        return None;
+    }
     let works = Command::new("strace").args(["-f", "-qq", "-o", "/dev/null", "true"]).output();
     if !works.is_ok_and(|output| output.status.success()) {
         eprintln!("skipped: strace is not installed, or may not trace");
@@ -37,6 +41,14 @@ pub fn with_faults(server: &Server, inject: &str, body: impl FnOnce() -> anyhow:
     attached(tracer, server, body)
 }
 
+/// Calls that a trace has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Those that are made to fail.
+    Faults,
+    All,
+}
+
 /// Does the same as [`with_faults`] and returns the number of calls that failed; `log` is a file for the trace.
 ///
 /// # Errors
@@ -44,10 +56,14 @@ pub fn with_faults(server: &Server, inject: &str, body: impl FnOnce() -> anyhow:
 pub fn count_faults(
     server: &Server,
     log: &Path,
+    extent: Extent,
     inject: &str,
     body: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<usize> {
-    let calls = inject.split(':').next().unwrap_or_default();
+    let calls = match extent {
+        Extent::Faults => inject.split(':').next().unwrap_or_default(),
+        Extent::All => "all",
+    };
     let mut tracer = Command::new("strace");
     tracer.args(["-f", "-qq", "-e", &format!("trace={calls}"), "-e", &format!("inject={inject}"), "-o"]).arg(log);
     attached(tracer, server, body)?;

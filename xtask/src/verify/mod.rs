@@ -7,6 +7,7 @@
 //! skipped (`QUINTET_PEERS=required`). A run of all steps that was stopped, or in which some failed, goes on with the others.
 
 mod beside;
+mod calls;
 mod churn;
 mod clients;
 mod deploy;
@@ -53,7 +54,7 @@ const SANITIZED: [&str; 5] = ["proto", "store", "sys", "wire", "drivers"];
                         # half a minute, after its build\n  cargo xtask verify fuzz --seconds 600"
 )]
 pub(crate) struct Args {
-    /// Steps to run [default: those before `dist`]
+    /// Steps to run [default: those before `calls`]
     #[arg(value_enum)]
     steps: Vec<Step>,
 
@@ -92,6 +93,10 @@ pub(crate) struct Args {
     /// Upgrades of each server on each driver in `upgrades`
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     upgrades: u32,
+
+    /// Write the table that `calls` makes, instead of comparing it
+    #[arg(long)]
+    update: bool,
 
     /// Release that `dist` looks at, instead of building one twice
     #[arg(long, value_name = "DIR")]
@@ -141,6 +146,8 @@ enum Step {
     Upgrades,
     /// All servers at once, with clients that are killed or slow, files that change, and upgrades: nothing grows
     Soak,
+    /// The table of system calls, made anew: the laws of the drivers and failing calls under strace
+    Calls,
     /// Two releases that are built in different places: the same bytes; images that run
     Dist,
     /// Compose file, alerts and Helm chart, judged by Docker's, Prometheus's and Kubernetes's tools
@@ -227,7 +234,9 @@ impl Step {
         match self {
             Self::Instructions | Self::Models | Self::Conformance | Self::Fuzz | Self::Address | Self::Thread => true,
             Self::Memory | Self::Faults | Self::Locks | Self::Trace | Self::Churn | Self::Upgrades | Self::Soak => true,
-            Self::Dist | Self::Deploy | Self::Managed | Self::Engines | Self::Ktls | Self::Clients => false,
+            Self::Calls | Self::Dist | Self::Deploy | Self::Managed | Self::Engines | Self::Ktls | Self::Clients => {
+                false
+            }
             Self::Presets | Self::Gate | Self::Instrument => false,
         }
     }
@@ -271,6 +280,7 @@ impl Step {
             },
             Self::Memory => memory::run(),
             Self::Faults => faults::run(),
+            Self::Calls => calls::run(args.update),
             Self::Dist => dist::run(args.release.as_deref()),
             Self::Deploy => deploy::run(),
             Self::Managed => managed::run(),

@@ -21,12 +21,13 @@ use crate::{
     accept::{Accepted, Acceptor, ConnectionLimit, EXHAUSTED_PAUSE},
     clock,
     counters::{Tally, ThreadCounters},
-    descriptor::{IO_URING, RING_CALLS},
+    descriptor::IO_URING,
     mailbox::{Key, Mailbox},
     on_threads,
     peer::peer,
     pipes::Pipes,
     shutdown::Stage,
+    system_calls,
     wheel::Wheel,
 };
 
@@ -57,7 +58,7 @@ impl Driver for Uring {
         registers_memory: true,
         is_optional: false,
         needs: Some(IO_URING),
-        calls: RING_CALLS,
+        calls: system_calls::URING,
     };
 
     fn probe() -> Result<(), Unavailable> {

@@ -13,6 +13,9 @@ pub(crate) const PIPE_BYTES: usize = 64 << 10;
 /// Part of a pipe that the head of a cached response takes.
 pub(crate) const PAGE_BYTES: usize = 4 << 10;
 
+/// Environment variable of a program that is started in place of the server, and becomes it under strace(1).
+const IN_PLACE: &str = "QUINTET_CONFORMANCE_SERVER";
+
 /// The program whose drivers are tested.
 static SUBJECT: OnceLock<Subject> = OnceLock::new();
 
@@ -60,14 +63,19 @@ impl fmt::Display for Driver {
 /// It does not hold.
 pub fn check<D: DriverSet>(exe: &'static str, law: fn()) {
     SUBJECT.get_or_init(|| Subject {
-        exe,
+        exe: std::env::var(IN_PLACE).map_or(exe, |other| other.leak()),
         drivers: D::ALL.iter().map(|driver| Driver(driver.descriptor())).collect(),
         default: Driver(D::DEFAULT.descriptor()),
     });
     law();
 }
 
-/// Returns the path of the server.
+/// True if another program is started in place of the server.
+pub(crate) fn is_replaced() -> bool {
+    std::env::var_os(IN_PLACE).is_some()
+}
+
+/// Returns the path of the server, or of the program that is to be started in its place.
 pub(crate) fn exe() -> &'static str {
     SUBJECT.get().expect("laws are checked by `check`").exe
 }

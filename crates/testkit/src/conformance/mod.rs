@@ -27,6 +27,7 @@ mod tls;
 mod upgrade;
 
 pub use case::check;
+pub(crate) use case::is_replaced;
 
 /// Makes a test of each law: `testkit::conformance!(DRIVERS, SERVER)`, with a type that is a [`drivers::DriverSet`], and the path
 /// of the server that has these drivers.

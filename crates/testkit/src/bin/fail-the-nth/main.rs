@@ -14,6 +14,7 @@ mod cases;
 mod rounds;
 
 use std::{
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
@@ -30,7 +31,7 @@ use testkit::{strace::strace, subjects::Subject};
 #[derive(Parser)]
 struct Cli {
     /// Directory of the workspace's programs
-    directory: std::path::PathBuf,
+    directory: PathBuf,
 
     /// Servers and back ends, comma separated: those whose names contain one of these, as in "kvcache epoll" [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
@@ -39,6 +40,10 @@ struct Cli {
     /// Servers that are tried at the same time: most of the time is spent waiting
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: u16,
+
+    /// Directory for a trace of all system calls of each round [default: none]
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -56,7 +61,7 @@ fn main() -> anyhow::Result<ExitCode> {
         for _ in 0..cli.jobs {
             scope.spawn(|| {
                 while let Some(subject) = subjects.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    report(subject, &failed, &total);
+                    report(subject, cli.traces.as_deref(), &failed, &total);
                 }
             });
         }
@@ -74,8 +79,8 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn report(subject: &Subject, failed: &AtomicUsize, total: &Mutex<Tally>) {
-    let (tally, mut defeats) = survive(subject).unwrap_or_else(|error| (Tally::new(), vec![error]));
+fn report(subject: &Subject, traces: Option<&Path>, failed: &AtomicUsize, total: &Mutex<Tally>) {
+    let (tally, mut defeats) = survive(subject, traces).unwrap_or_else(|error| (Tally::new(), vec![error]));
     let kinds = tally.values().filter(|count| **count > 0).count();
     if kinds == 0 && defeats.is_empty() {
         defeats.push(anyhow!("none of its calls could be made to fail, so nothing is known"));

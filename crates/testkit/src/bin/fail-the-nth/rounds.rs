@@ -2,14 +2,16 @@
 
 use std::{
     collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail, ensure};
 use testkit::{
-    ResourceCounts, Server,
-    strace::count_faults,
+    DriverKind, ResourceCounts, Server,
+    strace::{Extent, count_faults},
     subjects::{Core, Subject},
 };
 
@@ -31,17 +33,17 @@ const LOST: [&str; 7] =
 pub(crate) type Tally = BTreeMap<usize, usize>;
 
 /// Runs all faults. Returns what came to pass, and what was not survived.
-pub(crate) fn survive(subject: &Subject) -> anyhow::Result<(Tally, Vec<anyhow::Error>)> {
+pub(crate) fn survive(subject: &Subject, traces: Option<&Path>) -> anyhow::Result<(Tally, Vec<anyhow::Error>)> {
     let (mut tally, mut defeats) = (Tally::new(), Vec::new());
     let (mut server, mut kept) = begin(subject)?;
     for (at, fault) in FAULTS.iter().enumerate().filter(|(_, fault)| fault.is_for(subject.core)) {
-        let mut outcome = rounds(subject, &mut server, fault);
+        let mut outcome = rounds(subject, traces, &mut server, fault);
         let is_in_doubt = outcome.as_ref().is_err_and(is_hang) && server.is_running()? || has_met_strace(&server);
         if outcome.is_err() && is_in_doubt {
             // A machine that stood still meanwhile looks the same, but not twice.
             drop(server);
             (server, kept) = begin(subject)?;
-            outcome = rounds(subject, &mut server, fault);
+            outcome = rounds(subject, traces, &mut server, fault);
         }
         match outcome {
             Ok(injected) => drop(tally.insert(at, injected)),
@@ -91,10 +93,10 @@ fn end(mut server: Server, kept: ResourceCounts, spare: ResourceCounts) -> anyho
 }
 
 /// All rounds of one fault. Returns how many calls failed.
-fn rounds(subject: &Subject, server: &mut Server, fault: &Fault) -> anyhow::Result<usize> {
+fn rounds(subject: &Subject, traces: Option<&Path>, server: &mut Server, fault: &Fault) -> anyhow::Result<usize> {
     let mut count = 0;
     for when in fault.rounds() {
-        let injected = round(subject, server, fault, when)
+        let injected = round(subject, traces, server, fault, when)
             .with_context(|| format!("{} says {} (calls {})", fault.calls, fault.error, when.words()))?;
         count += injected;
         // Whoever does not make this call under this load will not make it five times.
@@ -105,7 +107,13 @@ fn rounds(subject: &Subject, server: &mut Server, fault: &Fault) -> anyhow::Resu
     Ok(count)
 }
 
-fn round(subject: &Subject, server: &mut Server, fault: &Fault, when: When) -> anyhow::Result<usize> {
+fn round(
+    subject: &Subject,
+    traces: Option<&Path>,
+    server: &mut Server,
+    fault: &Fault,
+    when: When,
+) -> anyhow::Result<usize> {
     let inject = format!("{}:error={}:when={}", fault.calls, fault.error, when.words());
     // A client whose FIFO cannot be opened or looked at cannot be told so.
     let is_silent =
@@ -113,7 +121,11 @@ fn round(subject: &Subject, server: &mut Server, fault: &Fault, when: When) -> a
     let in_vain = when == When::Every || is_silent;
     let (requests, patience) = if in_vain { (REQUESTS_IN_VAIN, IN_VAIN) } else { (REQUESTS, PATIENCE) };
     let mut failures = Vec::new();
-    let injected = count_faults(server, &subject.log(), &inject, || {
+    let (log, extent) = match (traces, subject.core) {
+        (Some(directory), Core::Driver(driver)) => (trace_of(driver, directory), Extent::All),
+        _ => (subject.log(), Extent::Faults),
+    };
+    let injected = count_faults(server, &log, extent, &inject, || {
         failures = subject.load(server, requests, patience)?;
         if when == When::Every { is_at_rest(server) } else { Ok(()) }
     });
@@ -155,6 +167,12 @@ fn is_at_rest(server: &Server) -> anyhow::Result<()> {
     let (cpu, span) = (server.process().cpu()? - cpu, begin.elapsed());
     ensure!(cpu < span / 4, "it spins: {cpu:?} of CPU time in {span:?} without anything to do");
     Ok(())
+}
+
+/// A file for one more trace of a driver.
+fn trace_of(driver: DriverKind, directory: &Path) -> PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    directory.join(format!("{driver}.{}.nth", COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// Its last words.

@@ -1,0 +1,79 @@
+//! The table of system calls: what confined servers call while every law of the drivers is checked and while their calls fail.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+use matrix::workspace::{cargo, root, run_shown};
+
+use super::{
+    Outcome, is_installed,
+    tools::{self, Profile},
+};
+
+/// The table.
+const TABLE: &str = "crates/drivers/src/system_calls.rs";
+/// Laws about time, which passes otherwise in a process that is traced.
+const UNTRACED: [&str; 3] = [
+    "the_backlog_is_the_configured_one",
+    "a_successor_that_does_not_start_replaces_nobody",
+    "frequent_pauses_postpone_no_deadline",
+];
+
+/// Makes the table anew; `update` writes it, and otherwise it must be as it is.
+pub(super) fn run(update: bool) -> Result<Outcome> {
+    if !is_installed("strace") {
+        return Ok(Outcome::Skipped("strace is not installed".to_owned()));
+    }
+    let programs = tools::build(
+        Profile::Dev,
+        servers::programs().into_iter().chain(["testkit-server", "fail-the-nth", "list-system-calls"]),
+    )?;
+    let traces = tempfile::tempdir().context("temporary directory")?;
+    trace_laws(&programs.join("testkit-server"), traces.path())?;
+    let mut faults = Command::new(programs.join("fail-the-nth"));
+    faults.arg(&programs).args(["--only", "fileserver", "--traces"]).arg(traces.path());
+    run_shown(faults.current_dir(root()))?;
+    let made = format(&output(Command::new(programs.join("list-system-calls")).arg(traces.path()))?)?;
+    let path = root().join(TABLE);
+    if update {
+        fs::write(&path, made).context(TABLE)?;
+    } else {
+        let written = fs::read_to_string(&path).context(TABLE)?;
+        ensure!(made == written, "{TABLE} is not what has been called (cargo xtask verify calls --update):\n{made}");
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Checks the laws of the drivers on a server that strace(1) watches from another process.
+fn trace_laws(server: &Path, traces: &Path) -> Result<()> {
+    let traced = traces.join("traced-server");
+    let (traces, server) = (traces.display(), server.display());
+    let script = format!("#!/bin/sh\nexec strace -DDD -I 2 -f -qq -s 32 -o '{traces}'/$$.trace '{server}' \"$@\"\n");
+    fs::write(&traced, script).with_context(|| traced.display().to_string())?;
+    fs::set_permissions(&traced, fs::Permissions::from_mode(0o755))?;
+    let mut laws = cargo();
+    laws.args(["test", "--package", "testkit", "--test", "conformance", "--"]);
+    laws.args(UNTRACED.iter().flat_map(|law| ["--skip", law]));
+    run_shown(laws.env("QUINTET_CONFORMANCE", "all").env("QUINTET_CONFORMANCE_SERVER", &traced))
+}
+
+/// Formats source text as that of the workspace.
+fn format(source: &str) -> Result<String> {
+    let mut file = tempfile::NamedTempFile::new().context("temporary file")?;
+    std::io::Write::write_all(&mut file, source.as_bytes())?;
+    let mut command = Command::new("rustfmt");
+    command.args(["--emit", "stdout", "--quiet", "--config-path"]).arg(root().join("rustfmt.toml")).arg(file.path());
+    output(&mut command)
+}
+
+fn output(command: &mut Command) -> Result<String> {
+    let output =
+        command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().with_context(|| format!("{command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", output.status);
+    Ok(String::from_utf8(output.stdout)?)
+}
