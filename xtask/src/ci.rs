@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use matrix::workspace::{cargo, metadata, root, run_shown};
 
-use crate::{rebuilds, tidy, units, verify};
+use crate::{dist, rebuilds, tidy, units, verify};
 
 /// A step.
 struct Step {
@@ -38,7 +38,7 @@ impl Subject {
     }
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     sources("fmt", fmt),
     sources("clippy", clippy),
     sources("tidy", fences),
@@ -50,6 +50,7 @@ const STEPS: [Step; 11] = [
     programs("trace", trace),
     programs("bench-matrix", smoke),
     programs("pages", pages),
+    programs("same-bytes", dist::reproduction::check),
 ];
 
 const fn sources(name: &'static str, run: fn() -> Result<()>) -> Step {

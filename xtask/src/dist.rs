@@ -3,6 +3,7 @@
 
 mod debian;
 mod images;
+pub(crate) mod reproduction;
 mod sbom;
 
 use std::{
@@ -14,6 +15,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use flate2::{Compression, GzBuilder};
 use sha2::{Digest, Sha256};
+use tempfile::TempDir;
 
 use matrix::workspace::{cargo, first_line, metadata, root, run_shown};
 
@@ -48,15 +50,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (version, host) = (env!("CARGO_PKG_VERSION"), host()?);
     let programs = match &args.programs {
         Some(directory) => directory.clone(),
-        None => build(&target_directory, &host)?,
+        None => {
+            let build = Build {
+                tree: &root(),
+                target_directory: &target_directory,
+                target: &host,
+                profile: "release",
+                programs: &servers::programs(),
+            };
+            run_shown(&mut build.command())?;
+            build.programs_directory()
+        }
     };
     let out = args.out.clone().unwrap_or_else(|| target_directory.join("dist"));
     let name = format!("quintet-{version}-{host}");
-    let stripped = tempfile::tempdir().context("temporary directory")?;
-    for program in servers::programs() {
-        run_shown(Command::new("strip").arg("-o").arg(stripped.path().join(program)).arg(programs.join(program)))?;
-    }
-    debian::generate_texts(stripped.path())?;
+    let stripped = strip(&programs, &servers::programs())?;
+    debian::generate_texts(stripped.path(), &servers::programs())?;
     let epoch = epoch()?;
     let mut files = vec![(format!("{name}.tar.gz"), pack(&name, stripped.path(), &root(), epoch)?)];
     let architecture = host.split('-').next().unwrap_or_default();
@@ -98,22 +107,48 @@ fn sign(file: &Path, key: &Path) -> Result<PathBuf> {
     Ok(signature)
 }
 
-/// Returns where they are. They are linked statically: with the C library of the target, and run on any kernel of its
-/// architecture, in an empty image, too. Messages of panics name source files: without the place of the tree and of the registry, two builds in
+/// A build of programs. They are linked statically: with the C library of the target, and run on any kernel of its architecture, in
+/// an empty image, too. Messages of panics name source files: without the place of the tree and of the registry, two builds in
 /// different places make the same bytes.
-fn build(target_directory: &Path, host: &str) -> Result<PathBuf> {
-    let home = std::env::var_os("HOME").unwrap_or_default();
-    let registry = std::env::var_os("CARGO_HOME").map_or_else(|| Path::new(&home).join(".cargo"), PathBuf::from);
-    let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
-    let is_static = "-Ctarget-feature=+crt-static".to_owned();
-    let flags = [remap(&registry, "/cargo"), remap(&root(), "/quintet"), is_static].join("\x1f");
-    let bins = servers::programs().into_iter().flat_map(|program| ["--bin", program]);
-    // Those of C, which some crates bring, say it otherwise.
-    let c_flags = flags_of_c(&[(&registry, "/cargo"), (&root(), "/quintet"), (target_directory, "/target")]);
-    // With a target, the flags are not those of macros, which are libraries that the compiler loads.
-    let release = ["build", "--release", "--locked", "--workspace", "--target", host];
-    run_shown(cargo().args(release).args(bins).env("CARGO_ENCODED_RUSTFLAGS", flags).env("CFLAGS", c_flags))?;
-    Ok(target_directory.join(host).join("release"))
+struct Build<'a> {
+    tree: &'a Path,
+    target_directory: &'a Path,
+    target: &'a str,
+    profile: &'a str,
+    programs: &'a [&'static str],
+}
+
+impl Build<'_> {
+    fn command(&self) -> Command {
+        let Self { tree, target_directory, target, profile, programs } = self;
+        let home = std::env::var_os("HOME").unwrap_or_default();
+        let registry = std::env::var_os("CARGO_HOME").map_or_else(|| Path::new(&home).join(".cargo"), PathBuf::from);
+        let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
+        let is_static = "-Ctarget-feature=+crt-static".to_owned();
+        let flags = [remap(&registry, "/cargo"), remap(tree, "/quintet"), is_static].join("\x1f");
+        // Those of C, which some crates bring, say it otherwise.
+        let c_flags = flags_of_c(&[(&registry, "/cargo"), (tree, "/quintet"), (target_directory, "/target")]);
+        let mut command = cargo();
+        // With a target, the flags are not those of macros, which are libraries that the compiler loads.
+        command.args(["build", "--locked", "--workspace", "--profile", profile, "--target", target]);
+        command.args(programs.iter().flat_map(|program| ["--bin", program])).current_dir(tree);
+        command.env("CARGO_TARGET_DIR", target_directory).env("CARGO_ENCODED_RUSTFLAGS", flags).env("CFLAGS", c_flags);
+        command
+    }
+
+    /// Returns where the programs are then.
+    fn programs_directory(&self) -> PathBuf {
+        self.target_directory.join(self.target).join(self.profile)
+    }
+}
+
+/// Returns a directory of programs without their symbols.
+fn strip(directory: &Path, programs: &[&str]) -> Result<TempDir> {
+    let stripped = tempfile::tempdir().context("temporary directory")?;
+    for program in programs {
+        run_shown(Command::new("strip").arg("-o").arg(stripped.path().join(program)).arg(directory.join(program)))?;
+    }
+    Ok(stripped)
 }
 
 fn flags_of_c(places: &[(&Path, &str)]) -> String {

@@ -34,7 +34,7 @@ pub(super) struct Release<'a> {
 type Files = Vec<(String, Vec<u8>, u32)>;
 
 /// End of every description.
-const EXTENDED: &str = " Part of Quintet: servers for Linux that run on seven I/O drivers, a load\n \
+const EXTENDED: &str = " Part of Quintet: servers for Linux that run on twelve I/O drivers, a load\n \
                         generator that verifies every reply, and an instrument to compare them.\n";
 
 /// Directory of the units in packages.
@@ -144,12 +144,12 @@ fn generated(program: &str) -> [(&'static str, String); 5] {
     ]
 }
 
-/// Has each server of a directory of programs write its manual page, its completions and its profile of system calls there.
-pub(super) fn generate_texts(programs: &Path) -> Result<()> {
-    let is_server = |program: &&str| root().join(format!("deploy/etc/{program}.toml")).is_file();
-    for program in servers::programs().into_iter().filter(is_server) {
+/// Has each server among these programs of a directory write its manual page, its completions and its profile of system calls there.
+pub(super) fn generate_texts(directory: &Path, programs: &[&str]) -> Result<()> {
+    let is_server = |program: &&&str| root().join(format!("deploy/etc/{program}.toml")).is_file();
+    for program in programs.iter().filter(is_server) {
         for (kind, path) in generated(program) {
-            let (binary, path) = (programs.join(program), programs.join(path));
+            let (binary, path) = (directory.join(program), directory.join(path));
             let output = Command::new(&binary).args(["--generate", kind]).output();
             let output = output.with_context(|| binary.display().to_string())?;
             ensure!(output.status.success(), "{} --generate {kind}: {}", binary.display(), output.status);
@@ -307,7 +307,7 @@ mod tests {
             fs::write(&path, "#!/bin/sh\n# GLIBC_2.9 GLIBC_2.34\necho \"$2\"\n").unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        generate_texts(directory).unwrap();
+        generate_texts(directory, &servers::programs()).unwrap();
         let release = Release {
             programs: directory,
             version: "1.2",
