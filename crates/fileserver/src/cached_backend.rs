@@ -115,11 +115,51 @@ pub(crate) fn refuse<D: Dialect>(status: Status, out: &mut Outbox, tally: &mut T
     D::head(status, 0, out.inline());
 }
 
-/// Fulfils all promises with the same reply.
-pub(crate) fn fulfil<D: Dialect>(waiting: impl IntoIterator<Item = Promise>, outcome: &Outcome, tally: &mut Tally) {
-    for promise in waiting {
+/// Fulfils all promises with the same reply. It is counted before anybody can have it.
+pub(crate) fn fulfil<D: Dialect>(waiting: impl IntoIterator<Item = Promise>, outcome: &Outcome, totals: &Totals) {
+    let mut tally = Tally::default();
+    let answered = waiting.into_iter().map(|promise| {
         let mut answer = Outbox::default();
-        reply::<D>(outcome, &mut answer, tally);
-        promise.fulfil(answer);
+        reply::<D>(outcome, &mut answer, &mut tally);
+        (promise, answer)
+    });
+    let answered: Vec<_> = answered.collect();
+    tally.add_to(totals);
+    answered.into_iter().for_each(|(promise, answer)| promise.fulfil(answer));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Mutex, OnceLock},
+        task::{Wake, Waker},
+    };
+
+    use wire::file::Framed;
+
+    use super::*;
+
+    /// Reads the counters when it is woken.
+    #[derive(Default)]
+    struct Reader {
+        totals: OnceLock<Arc<Totals>>,
+        seen: Mutex<Option<Statistics>>,
+    }
+
+    impl Wake for Reader {
+        fn wake(self: Arc<Self>) {
+            *self.seen.lock().unwrap() = self.totals.get().map(|totals| totals.sum().into());
+        }
+    }
+
+    #[test]
+    fn an_answer_is_counted_before_anybody_has_it() {
+        let (totals, reader, mut out) = (Arc::new(Totals::default()), Arc::new(Reader::default()), Outbox::default());
+        reader.totals.set(Arc::clone(&totals)).unwrap();
+        let promise = out.defer();
+        assert!(out.poll_reply(&Waker::from(Arc::clone(&reader))).is_pending());
+        fulfil::<Framed>([promise], &Err(LoadError::Missing), &totals);
+        let seen = reader.seen.lock().unwrap().expect("the promise was kept");
+        assert_eq!(seen.requests(), 1);
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     cache::Cache,
     cached_backend::{CachedBackend, Outcome, SharedDocument, fulfil},
     inflight::InflightLoad,
-    statistics::Tally,
+    statistics::{Tally, Totals},
 };
 
 /// Number of loads that may wait for a reader; beyond it, a client is told to try again.
@@ -34,9 +34,9 @@ pub(crate) struct Job {
 
 impl Job {
     /// Gives all clients the same reply. A document that others are to find in the cache must be there by now.
-    pub(crate) fn finish<D: Dialect>(self, outcome: &Outcome, tally: &mut Tally) {
+    pub(crate) fn finish<D: Dialect>(self, outcome: &Outcome, totals: &Totals) {
         let joined = self.load.map_or_else(Vec::new, InflightLoad::complete);
-        fulfil::<D>([self.promise].into_iter().chain(joined), outcome, tally);
+        fulfil::<D>([self.promise].into_iter().chain(joined), outcome, totals);
     }
 }
 
@@ -91,7 +91,7 @@ fn run_reader<D: Dialect, C: Cache<SharedDocument>>(
     while let Ok(job) = jobs.recv() {
         let mut tally = Tally::default();
         let outcome = documents.load(&mut reader, &job.id, job.now, &mut tally);
-        job.finish::<D>(&outcome, &mut tally);
         tally.add_to(&documents.totals);
+        job.finish::<D>(&outcome, &documents.totals);
     }
 }

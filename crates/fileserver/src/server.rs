@@ -191,7 +191,7 @@ impl<C: Cache<SharedDocument>> Batch<'_, C> {
         let Some(load) = self.join(id) else { return };
         let outcome = self.find_again(id).map_or_else(|| self.load(id), Ok);
         reply::<D>(&outcome, self.out, &mut self.tally);
-        fulfil::<D>(load.complete(), &outcome, &mut self.tally);
+        fulfil::<D>(load.complete(), &outcome, &self.service.documents.totals);
     }
 
     fn submit_shared<D: Dialect>(&mut self, readers: &ReaderPool, id: FileId) {
@@ -199,7 +199,7 @@ impl<C: Cache<SharedDocument>> Batch<'_, C> {
         if let Some(found) = self.find_again(&id) {
             let outcome = Ok(found);
             reply::<D>(&outcome, self.out, &mut self.tally);
-            return fulfil::<D>(load.complete(), &outcome, &mut self.tally);
+            return fulfil::<D>(load.complete(), &outcome, &self.service.documents.totals);
         }
         let promise = self.out.defer();
         self.submit::<D>(readers, Job { id, now: self.now, promise, load: Some(load) });
@@ -227,7 +227,7 @@ impl<C: Cache<SharedDocument>> Batch<'_, C> {
 
     fn submit<D: Dialect>(&mut self, readers: &ReaderPool, job: Job) {
         if let Err(job) = readers.submit(job) {
-            job.finish::<D>(&Err(LoadError::Unavailable), &mut self.tally);
+            job.finish::<D>(&Err(LoadError::Unavailable), &self.service.documents.totals);
         }
     }
 }
