@@ -1,4 +1,4 @@
-//! What strace(1) writes of a process, its threads and its children, with `-f`: a call in a line, or in two where another thread
+//! Traces that strace(1) writes of a process, its threads and its children, with `-f`: a call in a line, or in two where another thread
 //! comes between.
 
 use std::{
@@ -73,9 +73,9 @@ fn add(seen: &mut Seen, driver: String, calls: impl Iterator<Item = String>) {
 struct Call<'a> {
     thread: &'a str,
     name: &'a str,
-    /// What follows the name, without what was written when it was resumed.
+    /// Text behind the name, without what was written when it was resumed.
     arguments: &'a str,
-    /// What follows the last `=`.
+    /// Text behind the last `=`.
     result: &'a str,
 }
 
@@ -125,10 +125,10 @@ fn leaders<'a>(calls: &[Call<'a>]) -> HashMap<&'a str, &'a str> {
     leaders
 }
 
-/// What is known of a process.
+/// A process, as far as its trace tells.
 #[derive(Default)]
 struct Process<'a> {
-    /// What follows `--driver`, if it is a driver's name.
+    /// Word behind `--driver`, if it is a driver's name.
     driver: Option<String>,
     arguments: Vec<&'a str>,
     is_confined: bool,
