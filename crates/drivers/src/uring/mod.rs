@@ -395,7 +395,8 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
         for key in dirty.drain(..) {
             self.serve_connection(key);
         }
-        // Nothing becomes dirty meanwhile, and the next turn need not allocate.
+        debug_assert!(self.dirty.is_empty(), "nothing becomes dirty meanwhile");
+        // The next turn need not allocate.
         self.dirty = dirty;
     }
 }
