@@ -1,6 +1,7 @@
 //! `cargo xtask dist`: what users run and read, in one archive, as Debian packages and as images of containers. The programs are
 //! linked statically, and the same input makes the same bytes.
 
+pub(crate) mod builder;
 mod debian;
 mod images;
 pub(crate) mod reproduction;

@@ -1,40 +1,41 @@
-//! The package of one program, built twice: in places of different names, by users of different names. The whole release is what
-//! `cargo xtask verify dist` builds twice.
+//! The package of one program, built twice: in places of different names, by different users. The whole release is what `cargo xtask
+//! verify dist` builds twice.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, ensure};
 use matrix::workspace::{root, run_shown};
 
-use super::{Build, debian, epoch, host, strip, sums};
+use super::{Build, builder::Builder, debian, epoch, host, strip, sums};
 
 /// The program with the fewest crates.
 const PROGRAM: &str = "mq-server";
 /// Profile of Cargo.toml that compiles fast.
 const PROFILE: &str = "draft";
-/// Names of the places and of who builds there; paths of different lengths, since a length can be in a file, too.
-const PLACES: [(&str, &str); 2] = [("first", "somebody"), ("another/place", "nobody-else")];
+/// Names of the places; paths of different lengths, since a length can be in a file, too.
+pub(crate) const PLACES: [&str; 2] = ["first", "another/place"];
+
+/// Those who build there.
+pub(crate) fn builders() -> [Builder; 2] {
+    [Builder::named("somebody"), Builder::other("nobody-else")]
+}
 
 /// # Errors
 /// The two differ.
 pub(crate) fn check() -> Result<()> {
     let directory = tempfile::tempdir().context("temporary directory")?;
-    let packages = PLACES.map(|(place, user)| package(&directory.path().join(place), user));
-    let [first, second] = packages;
-    let (first, second) = (first?, second?);
+    let [first, second] = builders();
+    let [first_place, second_place] = PLACES.map(|place| directory.path().join(place));
+    let (first, second) = (package(&first_place, &first)?, package(&second_place, &second)?);
     ensure!(first == second, "two builds of one commit differ:\n{first}{second}");
     print!("{first}");
     Ok(())
 }
 
 /// Returns the checksum of the package that is built from a copy of the last commit.
-fn package(place: &Path, user: &str) -> Result<String> {
-    let (tree, target_directory, home) = (place.join("tree"), place.join("target"), place.join(user));
-    fs::create_dir_all(&home).with_context(|| home.display().to_string())?;
+fn package(place: &Path, builder: &Builder) -> Result<String> {
+    let (tree, target_directory) = (place.join("tree"), place.join("target"));
+    fs::create_dir_all(place).with_context(|| place.display().to_string())?;
     run_shown(Command::new("git").args(["clone", "--quiet", "--shared"]).arg(root()).arg(&tree))?;
     let host = host()?;
     let build = Build {
@@ -44,12 +45,7 @@ fn package(place: &Path, user: &str) -> Result<String> {
         profile: PROFILE,
         programs: &[PROGRAM],
     };
-    let mut command = build.command();
-    // The toolchain and the registry are where they were.
-    for (variable, usual) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
-        command.env(variable, std::env::var_os(variable).map_or_else(|| home_directory().join(usual), PathBuf::from));
-    }
-    run_shown(command.env("HOME", &home).env("USER", user).env("LOGNAME", user))?;
+    builder.run(&mut build.command(), place)?;
     let stripped = strip(&build.programs_directory(), &[PROGRAM])?;
     debian::generate_texts(stripped.path(), &[PROGRAM])?;
     let release = debian::Release {
@@ -61,8 +57,4 @@ fn package(place: &Path, user: &str) -> Result<String> {
     };
     let package = release.package(PROGRAM)?;
     Ok(String::from_utf8(sums(&[(package.file_name, package.bytes)]))?)
-}
-
-fn home_directory() -> PathBuf {
-    std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Builds a release twice, of two copies of the tree in different places, compares the checksums of all artefacts, and unpacks and
-//! runs the images.
+//! Builds a release twice, of two copies of the tree in different places, by different users, compares the checksums of all
+//! artefacts, and unpacks and runs the images.
 
 mod images;
 
@@ -12,10 +12,11 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::{Outcome, is_installed};
+use crate::dist::{
+    builder::Builder,
+    reproduction::{PLACES, builders},
+};
 use matrix::workspace::{cargo, first_line, root, run_shown};
-
-/// Names of the places; paths of different lengths, since a length can be in a file, too.
-const PLACES: [&str; 2] = ["first", "another/place"];
 
 /// Builds, compares and proves a release; or proves the one that is in a directory.
 pub(super) fn run(built: Option<&Path>) -> Result<Outcome> {
@@ -30,8 +31,9 @@ pub(super) fn run(built: Option<&Path>) -> Result<Outcome> {
         return Ok(Outcome::Skipped("needs a repository: what is built is its last commit".to_owned()));
     };
     let directory = tempfile::tempdir().context("temporary directory")?;
-    let [first, second] = PLACES.map(|place| build(&directory.path().join(place), &commit));
-    let (first, second) = (first?, second?);
+    let [first_place, second_place] = PLACES.map(|place| directory.path().join(place));
+    let [first, second] = builders();
+    let (first, second) = (build(&first_place, &first, &commit)?, build(&second_place, &second, &commit)?);
     let [sums, others] = [&first, &second].map(|out| fs::read_to_string(out.join("SHA256SUMS")));
     let (sums, others) = (sums?, others?);
     ensure!(sums == others, "the artefacts differ:\n{sums}\n{others}");
@@ -41,7 +43,7 @@ pub(super) fn run(built: Option<&Path>) -> Result<Outcome> {
 }
 
 /// Returns the directory of a release that is built from a copy of the tree.
-fn build(place: &Path, commit: &str) -> Result<PathBuf> {
+fn build(place: &Path, builder: &Builder, commit: &str) -> Result<PathBuf> {
     fs::create_dir_all(place).with_context(|| place.display().to_string())?;
     let tree = place.join("tree");
     run_shown(Command::new("git").args(["clone", "--quiet", "--shared"]).arg(root()).arg(&tree))?;
@@ -49,7 +51,7 @@ fn build(place: &Path, commit: &str) -> Result<PathBuf> {
     let (out, target) = (place.join("out"), place.join("target"));
     let mut dist = cargo();
     dist.args(["run", "--package", "xtask", "--", "dist", "--out"]).arg(&out);
-    run_shown(dist.current_dir(&tree).env("CARGO_TARGET_DIR", &target))?;
+    builder.run(dist.current_dir(&tree).env("CARGO_TARGET_DIR", &target), place)?;
     // It takes as much space as the second build will.
     fs::remove_dir_all(&target).with_context(|| target.display().to_string())?;
     Ok(out)
