@@ -38,5 +38,8 @@ pub const SCHEMA: &str = "bench-matrix/2";
 /// Most points of a latency curve, in a visit as in a summary.
 pub const QUANTILE_POINTS_MAX: usize = 120;
 
+/// Noise floor that a table should have: where one is above, it says how long that would have taken.
+pub const FLOOR_WANTED: f64 = 0.05;
+
 /// Noise floor where no control tells one: nothing is called a difference that is not at least twofold.
 pub const FLOOR_UNKNOWN: f64 = 1.0;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BLOCKS_MIN, Bucket, FLOOR_UNKNOWN, Flag, LoadPoint, RELEASE, Setup, words::times};
+use super::{BLOCKS_MIN, Bucket, FLOOR_UNKNOWN, FLOOR_WANTED, Flag, LoadPoint, RELEASE, Setup, words::times};
 
 /// `summary.json`: all that the report draws.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
@@ -310,6 +310,9 @@ pub struct Noise {
     /// half as much again. 100 where the control has fewer: it is not known.
     pub cpu_floor_percent: f64,
     pub throughput_floor_percent: f64,
+    /// Time that all visits under the workload took, from starting a server to its end, in seconds; 0 in older runs.
+    #[serde(default)]
+    pub elapsed_s: f64,
 }
 
 impl Noise {
@@ -321,6 +324,13 @@ impl Noise {
     /// The floor of server CPU per request as a fraction.
     pub fn cpu_floor(&self) -> f64 {
         self.cpu_floor_percent / 100.0
+    }
+
+    /// Time that visits would have taken for a floor of [`FLOOR_WANTED`], in seconds, if it falls with the root of their number;
+    /// `None` where it is as low, or where it or the time is unknown.
+    pub fn wanted_s(&self) -> Option<f64> {
+        let is_wide = self.is_known() && self.cpu_floor() > FLOOR_WANTED && self.elapsed_s > 0.0;
+        is_wide.then(|| self.elapsed_s * (self.cpu_floor() / FLOOR_WANTED).powi(2))
     }
 
     pub fn is_known(&self) -> bool {

@@ -152,12 +152,15 @@ impl<'a> Analysis<'a> {
 
     fn noise(&self, workload: &Workload) -> Noise {
         let (cpu, throughput) = self.floor(&workload.name);
+        let of_it = self.attempts.iter().filter(|((_, name), _)| *name == workload.name);
+        let visits = of_it.flat_map(|(_, blocks)| blocks.values().flatten());
         Noise {
             workload: workload.name.clone(),
             cpu_aa: self.cost_control(&workload.name),
             throughput_aa: self.control(&workload.name, throughput_rps),
             cpu_floor_percent: cpu * 100.0,
             throughput_floor_percent: throughput * 100.0,
+            elapsed_s: visits.map(|visit| visit.elapsed_s).sum(),
         }
     }
 

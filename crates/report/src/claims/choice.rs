@@ -250,6 +250,16 @@ pub(crate) fn trust(views: &[MatrixView<'_>]) -> Vec<Claim<'static>> {
     claims
 }
 
+/// Workloads whose noise floor is higher than a table should have.
+pub(crate) fn wide_floors<'a>(views: &[MatrixView<'a>]) -> Option<Claim<'a>> {
+    let noise = views
+        .iter()
+        .flat_map(|view| compared_columns(view).filter_map(|column| view.noise(&view.workloads()[column].name)));
+    let of: Vec<_> =
+        noise.filter_map(|noise| Some((noise.workload.as_str(), noise.elapsed_s, noise.wanted_s()?))).collect();
+    (!of.is_empty()).then_some(Claim::WideFloors { of })
+}
+
 /// The highest offered load that the reference kept up with in a load sweep.
 pub(crate) fn kept_up<'a>(view: &'a MatrixView<'_>, column: usize) -> Option<Claim<'a>> {
     let row = view.reference?;

@@ -11,17 +11,17 @@ mod tests;
 
 use maud::{Markup, html};
 use results::{
-    Difference, Interval, Ratio, Unranked, Unseen,
+    Difference, FLOOR_WANTED, Interval, Ratio, Unranked, Unseen,
     ranks::interval_name,
     words::{count, ratio_interval, times},
 };
 
 pub(crate) use self::choice::{
     Subject, bytes_per_key, cheapest, dearest, effect_of, effects, headline, kept_up, kernel_share, latency, least_p99,
-    matrix, needs, picture_column, stamps, subject, tally, trust,
+    matrix, needs, picture_column, stamps, subject, tally, trust, wide_floors,
 };
 use crate::{
-    format::{rate, significant},
+    format::{elapsed, rate, significant},
     markup::bounds,
 };
 
@@ -116,6 +116,11 @@ pub(crate) enum Claim<'a> {
     Noise {
         least: f64,
         greatest: f64,
+    },
+    /// Workloads whose noise floor is higher than a table should have, with the time that their visits took and the time that it
+    /// would have taken, in seconds.
+    WideFloors {
+        of: Vec<(&'a str, f64, f64)>,
     },
     /// Workloads whose noise floor no control tells.
     NoiseUnknown {
@@ -222,6 +227,14 @@ impl Claim<'_> {
             },
             Self::Unranked { reason } => html! { b { "This run ranks nothing" } " (" (reason.reason()) ")." },
             Self::Noise { least, greatest } => noise(*least, *greatest),
+            Self::WideFloors { of } => html! {
+                "A noise floor of " (times(1.0 + FLOOR_WANTED)) " would have taken about "
+                @for (index, (workload, spent_s, wanted_s)) in of.iter().enumerate() {
+                    @if index > 0 { ", " }
+                    (elapsed(*wanted_s)) " instead of " (elapsed(*spent_s)) " under " (workload)
+                }
+                "."
+            },
             Self::NoiseUnknown { workloads: unknown, of } => html! {
                 "Under " (unknown) " of " (workloads(*of)) " the noise floor is unknown: less than twofold is no difference."
             },

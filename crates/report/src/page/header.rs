@@ -64,6 +64,7 @@ pub(super) fn trust(views: &[MatrixView<'_>], has_conditions: bool) -> Markup {
                     summary { (head) }
                     p.host { (host_line(views)) }
                     @for sentence in calibrations(views) { p.host { (sentence) } }
+                    @if let Some(floors) = claims::wide_floors(views) { p.host { (floors.html()) } }
                     ul.warn { @for (words, places) in &warnings { li { (warning(words, places)) } "\n" } }
                 }
             }

@@ -292,6 +292,7 @@ fn noise(load: &Load) -> Noise {
         throughput_aa: Some(ratio(0.997, load.4, load.4)),
         cpu_floor_percent: load.4,
         throughput_floor_percent: load.4,
+        elapsed_s: 600.0,
     }
 }
 

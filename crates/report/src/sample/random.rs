@@ -106,6 +106,7 @@ fn noise(random: &mut Rng, workload: &Workload, blocks: u32) -> Option<Noise> {
         throughput_aa: None,
         cpu_floor_percent,
         throughput_floor_percent: cpu_floor_percent,
+        elapsed_s: [0.0, 45.0, 4_000.0][random.usize(..3)],
     };
     (!chance(random, 8)).then_some(noise)
 }

@@ -69,6 +69,7 @@ fn ratios_of_cost_are_those_of_the_turns_beside_the_reference() {
     assert!(near(&ratio("http-server/epoll", "closed"), 1.0));
     // The control's, too: so the floor is low under the closed loop, and high where there are no turns.
     assert!(summary.noise[0].cpu_floor_percent < 1.5 && summary.noise[1].cpu_floor_percent > 10.0);
+    assert_eq!(summary.noise[0].wanted_s(), None, "it is as low as it should be");
     assert!(!ratio("http-server/uring", "open").differs);
     // Two cells that stood beside the same reference are compared by it.
     let of_peer = |it: &&Comparison| it.topic == Topic::BestOverPeer && it.metric == Metric::ServerCpu;
@@ -122,7 +123,12 @@ fn nothing_within_the_noise_is_called_a_difference() {
     };
     let (planned, visits) = run(&samples::setup(), |_| 4.0, wobble);
     let summary = summarise(&planned, &visits);
-    assert!(summary.noise[0].cpu_floor_percent > 14.0, "{:?}", summary.noise[0]);
+    let noise = &summary.noise[0];
+    assert!(noise.cpu_floor_percent > 14.0, "{noise:?}");
+    let of_it = visits.iter().filter(|visit| visit.workload == noise.workload);
+    assert_eq!(noise.elapsed_s, of_it.map(|visit| visit.elapsed_s).sum::<f64>());
+    let wanted = noise.elapsed_s * (noise.cpu_floor_percent / 5.0).powi(2);
+    assert!((noise.wanted_s().unwrap() / wanted - 1.0).abs() < 1e-9, "{noise:?}");
     assert!(!summary.figures("http-server/uring", "closed").unwrap().cpu_ratio.unwrap().differs);
     assert!(summary.figures("http-server/pool", "closed").unwrap().cpu_ratio.unwrap().differs);
     assert!(summary.warnings.iter().any(|warning| warning.contains("noise floor")));

@@ -2,13 +2,15 @@
 
 use results::{Arrivals, Difference, Flag, Interval, Ratio, Role};
 
+use crate::format::elapsed;
+
 use super::{
     Law, ensure,
     oracle::{Oracle, close},
 };
 
 /// Kinds that must have been said once in many reports.
-pub(super) const KINDS: [&str; 21] = [
+pub(super) const KINDS: [&str; 22] = [
     "cost",
     "same",
     "needs",
@@ -26,6 +28,7 @@ pub(super) const KINDS: [&str; 21] = [
     "unranked",
     "noise",
     "noise unknown",
+    "wide floors",
     "doubt",
     "limited",
     "unfinished",
@@ -359,6 +362,21 @@ fn of_run(words: &str, oracles: &[Oracle<'_>]) -> Option<Kind> {
             format!("{range} to {:.3}×, depending on the workload; smaller differences are none", 1.0 + greatest)
         };
         return told("noise", rest == expected, expected);
+    }
+    if let Some(rest) = words.strip_prefix("A noise floor of 1.050× would have taken about ") {
+        let wide = oracles.iter().flat_map(|oracle| {
+            let workloads = oracle.summary.setup.workloads.iter().filter(|it| it.arrivals != Arrivals::LoadSweep);
+            workloads.filter_map(|it| {
+                let noise = oracle.summary.noise.iter().find(|noise| noise.workload == it.name)?;
+                let (floor, spent) = (noise.cpu_floor_percent / 100.0, noise.elapsed_s);
+                let wanted = elapsed(spent * floor * floor / 0.0025).replace('\u{a0}', " ");
+                let spent_words = elapsed(spent).replace('\u{a0}', " ");
+                let is_wide = floor > 0.05 && floor < 1.0 && spent > 0.0;
+                is_wide.then(|| format!("{wanted} instead of {spent_words} under {}", it.name))
+            })
+        });
+        let expected = wide.collect::<Vec<_>>().join(", ");
+        return told("wide floors", rest == expected, expected);
     }
     if words.contains("the noise floor is unknown: less than twofold") {
         let (unknown, rest) = number(words.strip_prefix("Under ")?)?;

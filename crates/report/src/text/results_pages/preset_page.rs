@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use results::{Summary, Workload, ranks::interval_name};
 
-use super::table::{conditions, head, rows};
+use super::table::{conditions, head, rows, wide_floors};
 use crate::{
     claims,
     matrix_view::{MatrixView, is_open},
@@ -64,7 +64,7 @@ pub(super) fn part(summary: &Summary, picture: Option<&str>) -> String {
         let entry = |row, column, entry| format!("{entry}{}", resident(&view, row, column));
         let _ = writeln!(out, "{}{}", head(&view, &columns), rows(&view, &columns, &mut reasons, entry).concat());
     }
-    let _ = writeln!(out, "{}{}\n", reasons.words(), conditions(summary));
+    let _ = writeln!(out, "{}{}{}\n", reasons.words(), wide_floors(&view), conditions(summary));
     out.push_str(&counterparts::tables(summary, "###"));
     out.extend(quoted_figures(summary).map(|table| table.markdown() + "\n"));
     for (term, facts) in environment::facts(&view) {

@@ -43,7 +43,7 @@ pub(super) fn part(selection: &Selection, picture: &str) -> String {
     out += &format!("{}{}\n", head(&view, &columns), rows.concat());
     let left_out = selection.left_out();
     let left_out = if left_out.is_empty() { String::new() } else { format!(" {left_out}") };
-    let _ = writeln!(out, "{}{}{left_out}", reasons.words(), conditions(summary));
+    let _ = writeln!(out, "{}{}{}{left_out}", reasons.words(), wide_floors(&view), conditions(summary));
     out
 }
 
@@ -51,6 +51,11 @@ pub(super) fn part(selection: &Selection, picture: &str) -> String {
 pub(super) fn part_of_counterparts(summary: &Summary) -> String {
     let server = &summary.setup.server;
     format!("## {server}\n\n{}\n\n{}\n", counterparts::tables(summary, "###").trim_end(), conditions(summary))
+}
+
+/// How long lower noise floors would have taken, where some are high.
+pub(super) fn wide_floors(view: &MatrixView<'_>) -> String {
+    claims::wide_floors(std::slice::from_ref(view)).map_or(String::new(), |claim| format!("{} ", claim.text()))
 }
 
 /// Machine, run and command, without which a figure is worth nothing.
