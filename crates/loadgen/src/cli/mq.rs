@@ -28,6 +28,7 @@ use super::{
     progress::{Progress, ReadingBar},
     series::Series,
     socket_load::SelfCheck,
+    turns::in_turns,
     values::{Digest, count, settings, value_name},
     verify::{VerifyArg, verify_parser},
 };
@@ -99,6 +100,11 @@ pub(super) struct MqArgs {
     /// Name a second FIFO in every request, through which the server says what became of it
     #[arg(long, conflicts_with = "framed")]
     status_fifo: bool,
+    /// Run in turns, for a program that compares two servers: a line `go` on standard input begins one, `hold` ends it and is
+    /// answered, when the last reply has come, with a line of JSON on standard output (ok, failed, p50_us, p99_us); the end of
+    /// standard input is that of the run, and --duration its limit
+    #[arg(long, conflicts_with_all = ["open_loop", "requests", "warmup", "timeline"])]
+    turns: bool,
 }
 
 pub(super) fn run(args: &MqArgs) -> Result<ExitOutcome, Failure> {
@@ -111,6 +117,7 @@ pub(super) fn run(args: &MqArgs) -> Result<ExitOutcome, Failure> {
     // Not before: hashing large files can be ended at once.
     let interrupt = patient_interrupt_flag()?;
     let load = args.load.with_rate_file(args.load.to_load())?;
+    let load = if args.turns { in_turns(load)? } else { load };
     let measure = |load: &Load| {
         let mut progress = Progress::new(args.load.output.progress, load);
         let mq_load = mq_load(args, load, files.clone());
@@ -142,6 +149,9 @@ fn check_usage(args: &MqArgs) -> Result<(), Failure> {
     }
     if !args.expect_sha256.is_empty() && args.expect_sha256.len() != args.paths.len() {
         return usage(&"--expect-sha256 is needed once for every PATH");
+    }
+    if args.turns && args.spawn == ClientKind::Process {
+        return usage(&"--turns needs clients that are threads, not --spawn process");
     }
     let needs_digests = match args.verify {
         verify if verify.is_sampled() => Some("sample=1/N"),
@@ -239,6 +249,7 @@ fn mq_load(args: &MqArgs, load: &Load, files: Vec<RequestedFile>) -> MqLoad {
         warmup: load.warmup,
         timeline: load.timeline,
         request_log: load.request_log,
+        turns: load.turns.clone(),
         timeout: load.timeouts.total,
         seed: load.seed,
     }
@@ -272,6 +283,7 @@ fn config(args: &MqArgs, load: &Load, files: &[RequestedFile]) -> BTreeMap<Strin
         ("protocol", json!(form)),
         ("sink", json!(value_name(args.sink))),
         ("spawn", json!(value_name(args.spawn))),
+        ("turns", json!(load.turns.is_some().then_some(true))),
         ("verify", json!(args.verify.name(deepest(args)))),
     ]));
     config

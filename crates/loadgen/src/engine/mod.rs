@@ -48,6 +48,7 @@ pub(crate) use self::{
     cpu::CpuWindow,
     pace::{Schedule, begin_of, share},
     timeline::{Collector, Slicer},
+    turns::TurnProgress,
     window::Window,
 };
 pub use self::{
@@ -268,25 +269,8 @@ impl Coordinator<'_> {
 
     /// Carries out the orders, until `deadline`, the end of every thread, or an interrupt.
     fn take_turns(&mut self, turns: &Turns, deadline: Nanos, observe: &mut impl FnMut(&LiveStats)) {
-        let mut before = self.live.read();
-        let mut is_closing = false;
-        loop {
-            if is_closing && turns.wait_for_rest(self.running, Duration::from_nanos(OBSERVE_INTERVAL)) {
-                let reading = self.live.read();
-                turns.report(reading.since(&before).turn());
-                (before, is_closing) = (reading, false);
-            }
-            let pause = if is_closing { Duration::ZERO } else { Duration::from_nanos(OBSERVE_INTERVAL) };
-            match turns.next_order(pause) {
-                Ok(TurnOrder::Go) => turns.open(),
-                Ok(TurnOrder::Hold) => {
-                    turns.close();
-                    is_closing = true;
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) if is_closing => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
+        let mut progress = TurnProgress::new(self.live);
+        while progress.step(turns, self.live, self.running, Duration::from_nanos(OBSERVE_INTERVAL)).is_continue() {
             self.running -= self.done.try_iter().count();
             if self.interrupt.load(Ordering::Relaxed) {
                 self.window.stop(clock::now());

@@ -4,6 +4,7 @@
 //! read exactly between two turns, as no request is under way then.
 
 use std::{
+    ops::ControlFlow,
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender},
@@ -13,6 +14,8 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
+
+use super::live::{LiveReading, LiveStats};
 
 /// Order to the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,12 +70,12 @@ impl Turns {
 
     // Relaxed is enough: a thread that sees a turn begin or end a little later loses nothing, and the lock orders the rest.
     #[inline]
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
     }
 
     /// Rests until a turn begins, or all are over.
-    pub(super) fn rest(&self) {
+    pub(crate) fn rest(&self) {
         let mut state = self.state.lock();
         state.resting += 1;
         self.changed.notify_all();
@@ -83,28 +86,28 @@ impl Turns {
     }
 
     /// Returns the next order; `Err` if there is none within `limit`, or if there will be none.
-    pub(super) fn next_order(&self, limit: Duration) -> Result<TurnOrder, RecvTimeoutError> {
+    fn next_order(&self, limit: Duration) -> Result<TurnOrder, RecvTimeoutError> {
         self.orders.lock().recv_timeout(limit)
     }
 
-    pub(super) fn open(&self) {
+    fn open(&self) {
         let _state = self.state.lock();
         self.is_open.store(true, Ordering::Relaxed);
         self.changed.notify_all();
     }
 
-    pub(super) fn close(&self) {
+    fn close(&self) {
         self.is_open.store(false, Ordering::Relaxed);
     }
 
     /// Ends all turns: who rests goes on, and finds that there is nothing left to do.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.state.lock().is_over = true;
         self.open();
     }
 
     /// Waits until so many threads rest, for a while. Returns true if they do.
-    pub(super) fn wait_for_rest(&self, threads: usize, limit: Duration) -> bool {
+    fn wait_for_rest(&self, threads: usize, limit: Duration) -> bool {
         let mut state = self.state.lock();
         if state.resting < threads {
             self.changed.wait_for(&mut state, limit);
@@ -113,8 +116,42 @@ impl Turns {
     }
 
     /// Says how a turn went. Nobody may listen any more.
-    pub(super) fn report(&self, report: TurnReport) {
+    fn report(&self, report: TurnReport) {
         let _ = self.reports.send(report);
+    }
+}
+
+/// Progress of a load in turns, as whoever carries the orders out sees it.
+pub(crate) struct TurnProgress {
+    /// Outcomes before the turn.
+    before: LiveReading,
+    is_closing: bool,
+}
+
+impl TurnProgress {
+    pub(crate) fn new(live: &LiveStats) -> Self {
+        Self { before: live.read(), is_closing: false }
+    }
+
+    /// Carries out the next order if there is one within `limit`, and reports a turn whose last reply has come to all of so many
+    /// `threads`. `Break` when there are no more orders.
+    pub(crate) fn step(&mut self, turns: &Turns, live: &LiveStats, threads: usize, limit: Duration) -> ControlFlow<()> {
+        if self.is_closing && turns.wait_for_rest(threads, limit) {
+            let reading = live.read();
+            turns.report(reading.since(&self.before).turn());
+            (self.before, self.is_closing) = (reading, false);
+        }
+        match turns.next_order(if self.is_closing { Duration::ZERO } else { limit }) {
+            Ok(TurnOrder::Go) => turns.open(),
+            Ok(TurnOrder::Hold) => {
+                turns.close();
+                self.is_closing = true;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) if self.is_closing => {}
+            Err(RecvTimeoutError::Disconnected) => return ControlFlow::Break(()),
+        }
+        ControlFlow::Continue(())
     }
 }
 

@@ -151,6 +151,10 @@ impl<'a> Client<'a> {
         let patience = PATIENCE_MIN.max(clock::nanos(self.plan.timeout).saturating_mul(3));
         let mut was_abandoned = false;
         while !self.window.is_stopped() {
+            if let Some(turns) = self.plan.turns.as_ref().filter(|turns| !turns.is_open()) {
+                turns.rest();
+                continue;
+            }
             let now = clock::now().max(begin);
             let due = schedule.as_ref().map_or(now, Schedule::due);
             was_abandoned = self.failures_in_row > FAILURES_MAX && now.saturating_sub(self.last_reply) > patience;

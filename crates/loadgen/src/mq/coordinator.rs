@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{MqError, load::MqLoad, recorder::ClientReport};
 use crate::{
     clock::{self, MILLISECOND, Nanos},
-    engine::{CpuTime, Limit, LiveStats, Measured, Pacing, Tally, Timeline, WarmUp, Window},
+    engine::{CpuTime, Limit, LiveStats, Measured, Pacing, Tally, Timeline, TurnProgress, WarmUp, Window},
     usage::{ServerProbe, ServerReading},
 };
 
@@ -92,15 +92,29 @@ pub(super) fn coordinate(
     if failure.is_some() {
         clients.stop();
     }
-    let edges = Edges::from_now(plan);
+    let mut edges = Edges::from_now(plan);
     clients.start(edges);
+    let mut turns = plan.turns.as_deref().map(|turns| (turns, TurnProgress::new(clients.live())));
     let mut stopped = None;
     while readings.reports.len() < plan.clients {
         if stopped.is_none() && (failure.is_some() || interrupt.load(Ordering::Relaxed)) {
             clients.stop();
+            plan.turns.iter().for_each(|turns| turns.end());
             stopped = Some(clock::now());
         }
-        let rest = readings.rest(edges, clock::now());
+        let mut rest = readings.rest(edges, clock::now());
+        if let Some((orders, progress)) = &mut turns {
+            let running = plan.clients - readings.reports.len();
+            let has_more = progress.step(orders, clients.live(), running, Duration::from_nanos(rest)).is_continue();
+            if !has_more || clock::now() >= edges.end {
+                clients.stop();
+                orders.end();
+                edges.end = clock::now();
+                turns = None;
+            } else {
+                rest = 0;
+            }
+        }
         match clients.events().recv_timeout(Duration::from_nanos(rest)) {
             Ok(ClientEvent::Ended(Ok(report))) => readings.reports.push(*report),
             Ok(ClientEvent::Ended(Err(error))) => {

@@ -3,6 +3,7 @@
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::directory::{PREFIX, Sharing};
 use crate::{
     body::FileVerify,
-    engine::{Limit, Pacing, Timetable},
+    engine::{Limit, Pacing, Timetable, Turns},
     sample::Sample,
 };
 
@@ -52,6 +53,9 @@ pub struct MqLoad {
     pub timeline: Option<Duration>,
     /// Size of the sample in the log of requests, if one is kept. Each client keeps as many.
     pub request_log: Option<usize>,
+    /// The clients, which are threads then, ask in turns only; the limit is that of all of these.
+    #[serde(skip)]
+    pub turns: Option<Arc<Turns>>,
     /// Limit of one request, from its sending to the end of its reply.
     pub timeout: Duration,
     pub seed: u64,
@@ -142,6 +146,7 @@ pub(super) mod tests {
             warmup: Duration::ZERO,
             timeline: None,
             request_log: None,
+            turns: None,
             timeout: Duration::from_secs(1),
             seed: 1,
         }

@@ -8,7 +8,7 @@ use std::{
 
 use loadgen::{engine::TurnReport, result::RunResult, usage::ServerProbe};
 
-use super::support::{loadgen, null_server::NullServer};
+use super::support::{loadgen, null_server::NullServer, private_directory};
 
 struct Generator {
     child: Child,
@@ -63,8 +63,12 @@ fn comes_to_rest(probe: &ServerProbe) {
 
 fn turns_of(command: &str, protocol: &str, options: &[&str]) {
     let null = NullServer::start(protocol, "127.0.0.1:0", &[]);
+    let generator = Generator::start(command, &null.address, options);
+    in_turns(command, &null, generator);
+}
+
+fn in_turns(command: &str, null: &NullServer, mut generator: Generator) {
     let probe = ServerProbe::open(null.pid().as_raw_nonzero().get().unsigned_abs()).expect("it runs");
-    let mut generator = Generator::start(command, &null.address, options);
     let mut ok = 0;
     for turn in 0..4 {
         // The first turn opens the connections, and may end before any of them.
@@ -87,6 +91,21 @@ fn between_two_turns_the_server_rests_and_every_request_is_in_one() {
     }
     turns_of("http", "http", &["--no-keep-alive"]);
     turns_of("kv", "resp", &["--constant-values", "-P", "16", "-t", "1"]);
+}
+
+#[test]
+fn clients_of_a_queue_rest_between_two_turns() {
+    let (files, fifos) = (tempfile::tempdir().expect("a directory"), private_directory());
+    std::fs::write(files.path().join("file"), "a file").expect("written");
+    let (root, fifo_dir) = (files.path().to_str().expect("text"), fifos.path().to_str().expect("text"));
+    let queue = format!("mq:/loadgen-turns-{}", std::process::id());
+    let null = NullServer::start("mq", &queue, &["--root", root, "--fifo-dir", fifo_dir]);
+    let generator = Generator::start("mq", "file", &["--fifo-dir", fifo_dir, &queue]);
+    in_turns("mq", &null, generator);
+    assert_eq!(std::fs::read_dir(fifos.path()).expect("it is there").count(), 0, "no FIFO is left");
+    assert_eq!(null.stop(), Some(0));
+    let processes = ["mq", "--turns", "-d", "1s", "--spawn", "process", "--fifo-dir", fifo_dir, &queue, "file"];
+    assert_eq!(loadgen(&processes).status.code(), Some(2));
 }
 
 #[test]

@@ -169,7 +169,9 @@ impl Bench {
             server.wait_for_accept(address)?;
             return Ok((server, address.to_string()));
         }
-        let command = cells.command(cell, workload, &self.scratch.site(), &self.loadgen)?;
+        let site = self.scratch.site();
+        let command = cells.command(cell, workload, &site, &self.loadgen)?;
+        let command = cells.subject.apart(command, &site.to_string_lossy());
         let mut server = start(&subjects::listening_at(command, self.host), Stdio::piped())?;
         let listener = if cell.role == Role::Null { 0 } else { cells.subject.listener(workload) };
         let address = match wrapper {

@@ -13,6 +13,7 @@ mod select;
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::LazyLock,
 };
@@ -124,9 +125,9 @@ trait Load: Sync {
         amount_arguments(workload, timing)
     }
 
-    /// True if the generator can load it in turns.
-    fn takes_turns(&self) -> bool {
-        true
+    /// Returns the command of a server that can run beside another one of the same run.
+    fn apart(&self, command: Vec<OsString>, _site: &str) -> Vec<OsString> {
+        command
     }
 
     /// True if agents on other machines can make its loads.
@@ -355,6 +356,11 @@ impl Subject {
         self.load.null_arguments(bytes, site)
     }
 
+    /// Returns the command of a server that can run beside another one of the same run.
+    pub(crate) fn apart(&self, command: Vec<OsString>, site: &str) -> Vec<OsString> {
+        self.load.apart(command, site)
+    }
+
     pub(crate) fn null_description(&self) -> &'static str {
         self.load.null_description()
     }
@@ -363,7 +369,7 @@ impl Subject {
     /// paces, over no more connections than a few turns can open.
     pub(crate) fn takes_turns(&self, workload: &Workload) -> bool {
         let is_plain = workload.arrivals == Arrivals::Closed && workload.repetitions.is_none();
-        self.load.takes_turns() && is_plain && workload.connections <= TURN_CONNECTIONS_MAX
+        is_plain && workload.connections <= TURN_CONNECTIONS_MAX
     }
 
     pub(crate) fn warms_up_until_steady(&self) -> bool {

@@ -2,10 +2,12 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     fs::{DirBuilder, File},
     io::Write as _,
     os::unix::fs::DirBuilderExt as _,
     path::Path,
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use anyhow::{Context, Result, bail};
@@ -110,12 +112,16 @@ impl Load for Mq {
         words
     }
 
-    /// The generator's clients may be processes, which are told before they begin when the slice does.
-    /// Its clients are requestors, and its replies come by FIFO.
-    fn takes_turns(&self) -> bool {
-        false
+    /// Each server has a queue of its own.
+    fn apart(&self, command: Vec<OsString>, site: &str) -> Vec<OsString> {
+        static SERVERS: AtomicU32 = AtomicU32::new(0);
+        let (queue, number) = (queue_of(site), SERVERS.fetch_add(1, Ordering::Relaxed));
+        let is_queue = |word: &OsString| word.to_str().is_some_and(|word| word.trim_start_matches("mq:") == queue);
+        let own = |word: OsString| if is_queue(&word) { format!("{}-{number}", word.display()).into() } else { word };
+        command.into_iter().map(own).collect()
     }
 
+    /// Its clients are requestors, and its replies come by FIFO.
     fn has_agents(&self) -> bool {
         false
     }
@@ -259,6 +265,33 @@ mod tests {
         let null = mq().null_arguments("4096", site).join(" ");
         assert!(null.starts_with("null --protocol mq --listen mq:/run-1 --root /tmp/run-1/site/memory "), "{null}");
         assert!(mq().content_arguments(&BTreeMap::new(), None, "SITE").contains(&"/QUEUE".to_owned()));
+    }
+
+    #[test]
+    fn two_servers_of_a_run_have_a_queue_each() {
+        let site = "/tmp/run-1/site";
+        let ours = mq().content_arguments(&BTreeMap::new(), None, site);
+        let null = mq().null_arguments("4096", site);
+        let started = |words: &[String]| {
+            let words = words.iter().map(OsString::from).collect();
+            mq().apart(words, site).into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        let (first, second, third) = (started(&ours), started(&ours), started(&null));
+        let queue = |words: &[String]| {
+            let own = words.iter().filter(|word| word.trim_start_matches("mq:").starts_with("/run-1-"));
+            own.cloned().collect::<Vec<_>>()
+        };
+        let queues = [queue(&first), queue(&second), queue(&third)].concat();
+        assert!(queues.len() == 3 && queues[0] != queues[1] && queues[2].starts_with("mq:"), "{queues:?}");
+        assert_eq!(first.len(), ours.len());
+        let others = |words: &[String]| {
+            words
+                .iter()
+                .filter(|word| !word.contains("/run-1") || word.starts_with("/tmp"))
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(others(&first), others(&ours));
     }
 
     #[test]
