@@ -54,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         None => {
             let build = Build {
                 tree: &root(),
+                cargo_home: &builder::cargo_home(),
                 target_directory: &target_directory,
                 target: &host,
                 profile: "release",
@@ -113,6 +114,7 @@ fn sign(file: &Path, key: &Path) -> Result<PathBuf> {
 /// different places make the same bytes.
 struct Build<'a> {
     tree: &'a Path,
+    cargo_home: &'a Path,
     target_directory: &'a Path,
     target: &'a str,
     profile: &'a str,
@@ -121,14 +123,12 @@ struct Build<'a> {
 
 impl Build<'_> {
     fn command(&self) -> Command {
-        let Self { tree, target_directory, target, profile, programs } = self;
-        let home = std::env::var_os("HOME").unwrap_or_default();
-        let registry = std::env::var_os("CARGO_HOME").map_or_else(|| Path::new(&home).join(".cargo"), PathBuf::from);
+        let Self { tree, cargo_home, target_directory, target, profile, programs } = self;
         let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
         let is_static = "-Ctarget-feature=+crt-static".to_owned();
-        let flags = [remap(&registry, "/cargo"), remap(tree, "/quintet"), is_static].join("\x1f");
+        let flags = [remap(cargo_home, "/cargo"), remap(tree, "/quintet"), is_static].join("\x1f");
         // Those of C, which some crates bring, say it otherwise.
-        let c_flags = flags_of_c(&[(&registry, "/cargo"), (tree, "/quintet"), (target_directory, "/target")]);
+        let c_flags = flags_of_c(&[(cargo_home, "/cargo"), (tree, "/quintet"), (target_directory, "/target")]);
         let mut command = cargo();
         // With a target, the flags are not those of macros, which are libraries that the compiler loads.
         command.args(["build", "--locked", "--workspace", "--profile", profile, "--target", target]);

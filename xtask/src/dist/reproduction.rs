@@ -6,7 +6,11 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context, Result, ensure};
 use matrix::workspace::{root, run_shown};
 
-use super::{Build, builder::Builder, debian, epoch, host, strip, sums};
+use super::{
+    Build,
+    builder::{Builder, open_directory},
+    debian, epoch, host, strip, sums,
+};
 
 /// The program with the fewest crates.
 const PROGRAM: &str = "mq-server";
@@ -16,15 +20,18 @@ const PROFILE: &str = "draft";
 pub(crate) const PLACES: [&str; 2] = ["first", "another/place"];
 
 /// Those who build there.
-pub(crate) fn builders() -> [Builder; 2] {
-    [Builder::named("somebody"), Builder::other("nobody-else")]
+///
+/// # Errors
+/// There is no toolchain to give to another user.
+pub(crate) fn builders() -> Result<[Builder; 2]> {
+    Ok([Builder::named("somebody"), Builder::other("nobody-else")?])
 }
 
 /// # Errors
 /// The two differ.
 pub(crate) fn check() -> Result<()> {
-    let directory = tempfile::tempdir().context("temporary directory")?;
-    let [first, second] = builders();
+    let directory = open_directory()?;
+    let [first, second] = builders()?;
     let [first_place, second_place] = PLACES.map(|place| directory.path().join(place));
     let (first, second) = (package(&first_place, &first)?, package(&second_place, &second)?);
     ensure!(first == second, "two builds of one commit differ:\n{first}{second}");
@@ -36,10 +43,11 @@ pub(crate) fn check() -> Result<()> {
 fn package(place: &Path, builder: &Builder) -> Result<String> {
     let (tree, target_directory) = (place.join("tree"), place.join("target"));
     fs::create_dir_all(place).with_context(|| place.display().to_string())?;
-    run_shown(Command::new("git").args(["clone", "--quiet", "--shared"]).arg(root()).arg(&tree))?;
+    run_shown(Command::new("git").args(["clone", "--quiet", "--no-hardlinks"]).arg(root()).arg(&tree))?;
     let host = host()?;
     let build = Build {
         tree: &tree,
+        cargo_home: &builder.cargo_home(),
         target_directory: &target_directory,
         target: &host,
         profile: PROFILE,

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::{Outcome, is_installed};
 use crate::dist::{
-    builder::Builder,
+    builder::{Builder, open_directory},
     reproduction::{PLACES, builders},
 };
 use matrix::workspace::{cargo, first_line, root, run_shown};
@@ -30,9 +30,9 @@ pub(super) fn run(built: Option<&Path>) -> Result<Outcome> {
     let Some(commit) = first_line("git", &["rev-parse", "HEAD"]) else {
         return Ok(Outcome::Skipped("needs a repository: what is built is its last commit".to_owned()));
     };
-    let directory = tempfile::tempdir().context("temporary directory")?;
+    let directory = open_directory()?;
     let [first_place, second_place] = PLACES.map(|place| directory.path().join(place));
-    let [first, second] = builders();
+    let [first, second] = builders()?;
     let (first, second) = (build(&first_place, &first, &commit)?, build(&second_place, &second, &commit)?);
     let [sums, others] = [&first, &second].map(|out| fs::read_to_string(out.join("SHA256SUMS")));
     let (sums, others) = (sums?, others?);
@@ -46,7 +46,7 @@ pub(super) fn run(built: Option<&Path>) -> Result<Outcome> {
 fn build(place: &Path, builder: &Builder, commit: &str) -> Result<PathBuf> {
     fs::create_dir_all(place).with_context(|| place.display().to_string())?;
     let tree = place.join("tree");
-    run_shown(Command::new("git").args(["clone", "--quiet", "--shared"]).arg(root()).arg(&tree))?;
+    run_shown(Command::new("git").args(["clone", "--quiet", "--no-hardlinks"]).arg(root()).arg(&tree))?;
     run_shown(Command::new("git").args(["checkout", "--quiet", commit]).current_dir(&tree))?;
     let (out, target) = (place.join("out"), place.join("target"));
     let mut dist = cargo();
