@@ -4,7 +4,12 @@ use std::fmt::Write as _;
 
 use results::{Cell, Role, Setup, TurnPlan, Workload};
 
-use crate::plan::{minutes::minutes, order, subjects::Subject, warm_up};
+use crate::plan::{
+    minutes::minutes,
+    order,
+    subjects::{self, Subject},
+    warm_up,
+};
 
 /// Starting a server and a generator, connecting, stopping and reading /proc, for the estimate of a run's time.
 const VISIT_OVERHEAD_S: f64 = 0.25;
@@ -45,7 +50,7 @@ fn block_with(subject: &Subject, setup: &Setup, slice_s: f64, warm_up_s: impl Fn
 fn turns_s(subject: &Subject, setup: &Setup, cell: &Cell, workload: &Workload) -> f64 {
     const WARM_UP_TURNS: f64 = 2.0;
     match setup.turns {
-        Some(TurnPlan { turn_s, pairs }) if cell.id != setup.reference && subject.takes_turns(workload) => {
+        Some(TurnPlan { turn_s, pairs }) if cell.id != setup.reference && subjects::takes_turns(workload) => {
             let preload_s = if subject.preload_only_checks() { 0.0 } else { subject.preload_s(workload) };
             2.0 * turn_s * (f64::from(pairs) + WARM_UP_TURNS) + VISIT_OVERHEAD_S + preload_s
         }
@@ -132,7 +137,7 @@ mod tests {
     use results::NotRun;
 
     use super::*;
-    use crate::{plan::subjects, samples};
+    use crate::samples;
 
     #[test]
     fn the_list_names_every_combination_and_the_time() {

@@ -212,7 +212,7 @@ fn setup(
         slice_s: pace.slice_s,
         warmup_s: spec.warmup_s,
         max_warmup_s: warm_up::of_subject(spec.max_warmup_s, subject, spec.remote.is_some()),
-        turns: spec.turns.filter(|_| workloads.iter().any(|workload| subject.takes_turns(workload))),
+        turns: spec.turns.filter(|_| workloads.iter().any(subjects::takes_turns)),
         calibration: None,
         retries_max: if spec.is_quick { QUICK_RETRIES } else { RETRIES },
         retry_budget_s: spec.is_quick.then_some(subject.quick_retry_budget_s()),
@@ -260,7 +260,7 @@ fn notes(spec: &RunSpec, pace: &Pace, subject: &Subject, selection: &Selection, 
     notes.extend(pace.note.clone());
     notes.extend(warm_up::note(spec.warmup_s, spec.max_warmup_s, subject, spec.remote.is_some()));
     if let Some(TurnPlan { turn_s, pairs }) = spec.turns
-        && workloads.iter().any(|workload| subject.takes_turns(workload))
+        && workloads.iter().any(subjects::takes_turns)
     {
         notes.push(format!(
             "Ratios of cost of closed loops are those of {pairs} pairs of turns in each visit, in which the server and a fresh reference, both alive, are loaded for {} ms at a time.",

@@ -73,7 +73,7 @@ impl Bench {
         let Some(BesideReference { reference, shape }) = self.turns.get(cells.subject.server()) else {
             return Ok(None);
         };
-        if cell.id == reference.id || !cells.subject.takes_turns(workload) {
+        if cell.id == reference.id || !subjects::takes_turns(workload) {
             return Ok(None);
         }
         let what = || format!("turns beside {}", reference.id);

@@ -58,7 +58,7 @@ impl Choice {
 /// Finds the workload of that name, or the first of a quick run; it has to be one whose requests are one at a time, as the burn counts
 /// turns of a connection.
 fn chosen_workload(subject: &Subject, name: Option<&str>) -> Result<Workload> {
-    let is_possible = |workload: &Workload| subject.takes_turns(workload) && workload.pipeline == 1;
+    let is_possible = |workload: &Workload| subjects::takes_turns(workload) && workload.pipeline == 1;
     let workloads = subject.workloads(true);
     let mut possible = workloads.iter().filter(|workload| is_possible(workload));
     let found = match name {

@@ -67,8 +67,7 @@ pub(crate) fn run(spec: &ProgramsSpec) -> Result<ExitCode> {
     let timing = &bench.timing;
     // Keys and files are stored anew in each round: those of a quick run.
     let known = subjects::select(spec.subject, &spec.workloads, timing, true);
-    let (workloads, left_out): (Vec<Workload>, Vec<Workload>) =
-        known.into_iter().partition(|workload| spec.subject.takes_turns(workload));
+    let (workloads, left_out): (Vec<Workload>, Vec<Workload>) = known.into_iter().partition(subjects::takes_turns);
     for workload in &left_out {
         eprintln!("note: {} is left out: two programs take turns in closed loops only", workload.name);
     }

@@ -167,6 +167,16 @@ pub(crate) fn without(arguments: &[String], options: &[&str]) -> Vec<String> {
     words
 }
 
+/// Most connections of a load in turns.
+const TURN_CONNECTIONS_MAX: u32 = 256;
+
+/// True if visits under the workload take turns beside the reference, where turns are wanted: in a closed loop, which nobody paces,
+/// over no more connections than a few turns can open.
+pub(crate) fn takes_turns(workload: &Workload) -> bool {
+    let is_plain = workload.arrivals == Arrivals::Closed && workload.repetitions.is_none();
+    is_plain && workload.connections <= TURN_CONNECTIONS_MAX
+}
+
 /// Longest time for all turns of a visit.
 const TURNS_WITHIN: &str = "10m";
 

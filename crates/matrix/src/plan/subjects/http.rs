@@ -156,7 +156,7 @@ impl Load for Http {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Subject, arguments, cannot_run, named, select},
+        super::{Subject, arguments, cannot_run, named, select, takes_turns},
         *,
     };
     use crate::samples;
@@ -231,11 +231,10 @@ mod tests {
 
     #[test]
     fn turns_are_for_closed_loops_with_an_end_by_time_over_connections_that_open_in_a_moment() {
-        let takes = |name| subject("http-server").takes_turns(&workload("http-server", name));
+        let takes = |name| takes_turns(&workload("http-server", name));
         let names = ["get-128B-c64", "close-128B-c64", "get-128B-c64-open", "sweep-128B-c64", "conns-9000"];
         assert_eq!(names.map(takes), [true, true, false, false, false]);
-        let queue = subject("mq-server");
-        let takes = |name| queue.takes_turns(&workload("mq-server", name));
+        let takes = |name| takes_turns(&workload("mq-server", name));
         let names = ["files-1MiB", "small-4KiB", "large-20x-read", "small-4KiB-open", "sweep-4KiB"];
         assert_eq!(names.map(takes), [true, true, false, false, false]);
     }

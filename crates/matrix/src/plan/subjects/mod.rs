@@ -20,13 +20,15 @@ use std::{
 
 use anyhow::Result;
 use loadgen::result::RunResult;
-use results::{Arrivals, Cell, Connection, Role, Workload};
+use results::{Cell, Connection, Role, Workload};
 use servers::{LoadKind, Server, Workload as Spec};
 
 use self::generator::{
     ANY_PORT, amount_arguments, base, load_s, outstanding_arguments, time_arguments, tls_arguments, words,
 };
-pub(crate) use self::generator::{OPEN_FRACTION, Target, Timing, in_turns, listening_at, shortened, without};
+pub(crate) use self::generator::{
+    OPEN_FRACTION, Target, Timing, in_turns, listening_at, shortened, takes_turns, without,
+};
 pub(crate) use self::limits::{cannot_be_shared, cannot_run};
 pub(crate) use self::lookup::{known_workloads, named, names};
 pub(crate) use self::select::{arguments, calibrate, select, select_with};
@@ -38,9 +40,6 @@ use crate::{
     },
     run::site::tls,
 };
-
-/// Most connections of a load in turns.
-const TURN_CONNECTIONS_MAX: u32 = 256;
 
 /// All servers that can be measured, in the order of their matrices.
 pub(crate) static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| servers::all().iter().map(Subject::of).collect());
@@ -363,13 +362,6 @@ impl Subject {
 
     pub(crate) fn null_description(&self) -> &'static str {
         self.load.null_description()
-    }
-
-    /// True if visits under the workload take turns beside the reference, where turns are wanted: in a closed loop, which nobody
-    /// paces, over no more connections than a few turns can open.
-    pub(crate) fn takes_turns(&self, workload: &Workload) -> bool {
-        let is_plain = workload.arrivals == Arrivals::Closed && workload.repetitions.is_none();
-        is_plain && workload.connections <= TURN_CONNECTIONS_MAX
     }
 
     pub(crate) fn warms_up_until_steady(&self) -> bool {

@@ -1,3 +1,5 @@
+use results::Arrivals;
+
 use super::*;
 use crate::samples;
 
