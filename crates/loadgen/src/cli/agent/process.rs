@@ -4,7 +4,7 @@ use std::{
     io::{self, BufRead as _, BufReader},
     os::unix::process::CommandExt as _,
     process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::Sender,
+    sync::mpsc::{Receiver, Sender, channel},
     time::{Duration, Instant},
 };
 
@@ -29,6 +29,8 @@ pub(super) enum Event {
 pub(super) struct AgentProcess {
     child: Child,
     input: ChildStdin,
+    /// Disconnected once all that it said of its errors has been passed on.
+    errors_end: Receiver<()>,
 }
 
 impl AgentProcess {
@@ -51,7 +53,9 @@ impl AgentProcess {
         let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(input), Some(output), Some(errors)) = taken else { return Err(io::ErrorKind::BrokenPipe.into()) };
         let name = command.to_owned();
+        let (errors_last, errors_end) = channel();
         std::thread::spawn(move || {
+            let _until_the_end: Sender<()> = errors_last;
             for line in BufReader::new(errors).lines().map_while(Result::ok) {
                 eprint_line(&format!("{name}: {line}"));
             }
@@ -71,7 +75,7 @@ impl AgentProcess {
                 }
             }
         });
-        Ok(Self { child, input })
+        Ok(Self { child, input, errors_end })
     }
 
     /// Sends a message. If the agent has gone, the end of its output says so.
@@ -87,7 +91,10 @@ impl AgentProcess {
             std::thread::sleep(Duration::from_millis(5));
         }
         let _ = self.child.kill();
-        match self.child.wait() {
+        let ended = self.child.wait();
+        // Its own words come before ours about it; a process of its own may keep the stream open.
+        let _ = self.errors_end.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+        match ended {
             Ok(status) => status.to_string(),
             Err(error) => error.to_string(),
         }
