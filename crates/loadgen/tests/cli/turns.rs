@@ -69,16 +69,19 @@ fn turns_of(command: &str, protocol: &str, options: &[&str]) {
 
 fn in_turns(command: &str, null: &NullServer, mut generator: Generator) {
     let probe = ServerProbe::open(null.pid().as_raw_nonzero().get().unsigned_abs()).expect("it runs");
-    let mut ok = 0;
-    for turn in 0..4 {
-        // The first turn opens the connections, and may end before any of them.
+    let (mut ok, mut answered) = (0, 0);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // The first turn opens the connections, and on a busy machine one may end before anything is answered.
+    while answered < 3 {
+        assert!(Instant::now() < deadline, "turns in which something is answered do not come");
         let report = generator.turn();
         assert_eq!(report.failed, 0);
-        assert!(turn == 0 || (report.ok > 0 && report.p99_us >= report.p50_us && report.p50_us > 0.0), "{report:?}");
-        ok += report.ok;
-        if turn > 0 {
+        if report.ok > 0 {
+            answered += 1;
+            assert!(report.p99_us >= report.p50_us && report.p50_us > 0.0, "{report:?}");
             comes_to_rest(&probe);
         }
+        ok += report.ok;
     }
     let result = generator.end();
     assert_eq!((result.ok, result.requests), (ok, ok), "{command}: nothing is sent outside turns, and all is counted");
