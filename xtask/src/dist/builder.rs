@@ -23,7 +23,7 @@ pub(crate) struct Builder {
     other: Option<OtherUser>,
 }
 
-/// What another user needs, since the home of this one may be closed to others.
+/// Toolchain and registry of another user, since the home of this one may be closed to others.
 struct OtherUser {
     directory: TempDir,
     /// Programs of the toolchain.
