@@ -43,6 +43,8 @@ pub(super) struct Slot<P: Protocol> {
     receive: Receive,
     /// A send or a wait for the socket is in flight; what comes next waits for it.
     is_busy: bool,
+    /// It has written its share of this turn, and goes on in the next one.
+    pub(super) is_paused: bool,
     is_broken: bool,
     pub(super) is_dirty: bool,
     pub(super) is_draining: bool,
@@ -59,6 +61,7 @@ impl<P: Protocol> Slot<P> {
             session: Some(session),
             receive: Receive::Off,
             is_busy: false,
+            is_paused: false,
             is_broken: false,
             is_dirty: false,
             is_draining,
@@ -132,7 +135,8 @@ impl<P: Protocol> Slot<P> {
         let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
         end_output(session, self.socket.as_fd(), cx.now);
         // All may have been written just as this turn's share was used up: held input has not had its chance then.
-        let is_unanswered = self.is_busy && session.wants_turn(cx.protocol, true) && !session.is_aborted();
+        let is_unanswered =
+            (self.is_busy || self.is_paused) && session.wants_turn(cx.protocol, true) && !session.is_aborted();
         let finished = self.is_broken || session.is_done() && !is_unanswered;
         let reading = !finished && session.wants_read() && (!self.is_draining || session.is_draining());
         match self.receive {
@@ -164,11 +168,13 @@ impl<P: Protocol> Slot<P> {
         session.take_pushes(|| &*waker.get_or_insert_with(|| cx.mailbox.waker(Key(key))));
     }
 
-    /// One operation of the ring, or plain writes until the socket is full.
+    /// One operation of the ring, or plain writes until the socket is full or the share of this turn used up.
     fn write(&mut self, key: usize, cx: &mut LoopContext<'_, P>) -> io::Result<()> {
-        let Self { socket, session: Some(session), is_busy, is_broken: false, waker, .. } = self else { return Ok(()) };
+        let Self { socket, session: Some(session), is_busy, is_paused, is_broken: false, waker, .. } = self else {
+            return Ok(());
+        };
         let mut quota = WRITE_MAX;
-        while !*is_busy && !session.is_aborted() {
+        while !*is_busy && !*is_paused && !session.is_aborted() {
             if session.outbox().is_empty() {
                 if P::STREAMS {
                     session.outbox().borrow_buffer(&mut cx.buffers);
@@ -189,11 +195,7 @@ impl<P: Protocol> Slot<P> {
                         session.report_sent(cx.protocol, clock::now);
                         session.outbox().return_buffer(&mut cx.buffers);
                         quota = quota.saturating_sub(n);
-                        if quota == 0 {
-                            // The ring comes back to it once the others have had their turn.
-                            cx.ring.wait_writable(key, socket.as_fd());
-                            *is_busy = true;
-                        }
+                        *is_paused = quota == 0;
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         cx.ring.wait_writable(key, socket.as_fd());

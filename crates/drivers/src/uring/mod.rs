@@ -85,6 +85,8 @@ struct RingLoop<'p, P: Protocol> {
     /// Connections to look at once the whole batch of completions has been read, so that one send answers many
     /// receives.
     dirty: Vec<usize>,
+    /// Those of this turn, while it lasts.
+    turn: Vec<usize>,
     /// Input that waits to be answered in one go, at most one receive of each connection.
     received: Vec<Completion>,
     wheel: Wheel,
@@ -133,6 +135,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
             acceptor: Acceptor::new(limit, protocol.refusal())?,
             slots: Slab::new(),
             dirty: Vec::new(),
+            turn: Vec::new(),
             received: Vec::new(),
             wheel: Wheel::new(now.instant),
             counters: config.statistics.register(),
@@ -187,6 +190,9 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
     }
 
     fn timeout(&self) -> Option<Duration> {
+        if !self.dirty.is_empty() {
+            return Some(Duration::ZERO);
+        }
         let now = self.cx.now.instant;
         let rearm = self.listeners.iter().filter_map(|state| state.rearm_at).min();
         let rearm = rearm.map(|at| at.saturating_duration_since(now));
@@ -339,10 +345,13 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     fn serve_connection(&mut self, key: usize) {
         let Some(slot) = self.slots.get_mut(key) else { return };
-        slot.is_dirty = false;
+        (slot.is_dirty, slot.is_paused) = (false, false);
         if slot.move_bytes(key, &mut self.cx) {
             let deadline = slot.session_mut().deadline(self.cx.protocol);
             self.wheel.set(key, &mut slot.timer, deadline);
+            if slot.is_paused {
+                self.mark(key);
+            }
         } else if slot.is_free() {
             self.cx.tally.0.closed += 1;
             self.slots.remove(key);
@@ -391,12 +400,12 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     fn serve_dirty(&mut self) {
         self.cx.is_alone = self.dirty.len() == 1;
-        let mut dirty = mem::take(&mut self.dirty);
-        for key in dirty.drain(..) {
+        let mut turn = mem::take(&mut self.turn);
+        mem::swap(&mut self.dirty, &mut turn);
+        for key in turn.drain(..) {
             self.serve_connection(key);
         }
-        debug_assert!(self.dirty.is_empty(), "nothing becomes dirty meanwhile");
         // The next turn need not allocate.
-        self.dirty = dirty;
+        self.turn = turn;
     }
 }
