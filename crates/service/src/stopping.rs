@@ -10,7 +10,7 @@ use std::{
 };
 
 use drivers::{Loop, Registration, Shutdown};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use sys::{
     listen::ListenerHandle,
     signals::{Meaning, ServerSignal, ServerSignals},
@@ -128,6 +128,11 @@ impl AtEnd {
         End::run(last, lines)
     }
 
+    /// Keeps the thread that served from ending the process, unless it has begun to, for as long as what is returned lives.
+    fn hold(&self) -> Option<MutexGuard<'_, End>> {
+        self.0.try_lock()
+    }
+
     /// Ends the process after a drain that takes too long, unless the thread that served has begun to.
     fn run_and_exit(&self, drain_timeout: Duration, sockets: &[ListenerHandle]) {
         let mut end = self.0.lock();
@@ -168,7 +173,7 @@ impl Watch {
     /// Waits for signals, and for a drain to take too long, on threads of its own.
     pub(crate) fn start(self, signals: ServerSignals, stopped: mpsc::Receiver<()>) {
         let Self { stop, drain_timeout, sockets, at_end, at_once, hooks } = self;
-        let late = sockets.clone();
+        let (late, ended) = (sockets.clone(), at_end.clone());
         thread::spawn(move || {
             let Ok(()) = stopped.recv() else { return };
             thread::sleep(drain_timeout);
@@ -186,6 +191,8 @@ impl Watch {
                 }
             };
             tracing::warn!("{signal} again: stopping at once");
+            // What is done at once may end the drain, whose status is another.
+            let _held = ended.hold();
             at_once.into_iter().for_each(|last| last());
             remove_and_exit(&sockets, 1);
         });
@@ -217,6 +224,17 @@ mod tests {
     use anyhow::bail;
 
     use super::*;
+
+    #[test]
+    fn nobody_comes_to_the_end_while_it_is_held() {
+        let (at_end, (done, ends)) = (AtEnd::default(), mpsc::channel());
+        let held = at_end.hold();
+        let served = at_end.clone();
+        thread::spawn(move || done.send(served.run().is_ok()).unwrap());
+        assert_eq!(ends.recv_timeout(Duration::from_millis(50)), Err(mpsc::RecvTimeoutError::Timeout));
+        drop(held);
+        assert_eq!(ends.recv(), Ok(true));
+    }
 
     #[test]
     fn every_hook_of_the_end_is_run_in_order_and_once() {
