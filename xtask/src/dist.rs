@@ -1,9 +1,10 @@
-//! `cargo xtask dist`: what users run and read, in one archive, as Debian packages and as images of containers. The programs are
-//! linked statically, and the same input makes the same bytes.
+//! `cargo xtask dist`: what users run and read, in one archive for each C library, as Debian packages and as images of containers.
+//! The programs are linked statically, and the same input makes the same bytes.
 
 pub(crate) mod builder;
 mod debian;
 mod images;
+pub(crate) mod musl;
 pub(crate) mod reproduction;
 mod sbom;
 
@@ -48,28 +49,26 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let target_directory = metadata()?.target_directory;
-    let (version, host) = (env!("CARGO_PKG_VERSION"), host()?);
-    let programs = match &args.programs {
-        Some(directory) => directory.clone(),
-        None => {
-            let build = Build {
-                tree: &root(),
-                cargo_home: &builder::cargo_home(),
-                target_directory: &target_directory,
-                target: &host,
-                profile: "release",
-                programs: &servers::programs(),
-            };
-            run_shown(&mut build.command())?;
-            build.programs_directory()
-        }
+    let (version, host, epoch) = (env!("CARGO_PKG_VERSION"), host()?, epoch()?);
+    let build = |target: &str| {
+        let build = Build {
+            tree: &root(),
+            cargo_home: &builder::cargo_home(),
+            target_directory: &target_directory,
+            target,
+            profile: "release",
+            programs: &servers::programs(),
+        };
+        run_shown(&mut build.command()).map(|()| build.programs_directory())
     };
     let out = args.out.clone().unwrap_or_else(|| target_directory.join("dist"));
-    let name = format!("quintet-{version}-{host}");
+    let programs = args.programs.clone().map_or_else(|| build(&host), Ok)?;
     let stripped = strip(&programs, &servers::programs())?;
-    debian::generate_texts(stripped.path(), &servers::programs())?;
-    let epoch = epoch()?;
-    let mut files = vec![(format!("{name}.tar.gz"), pack(&name, stripped.path(), &root(), epoch)?)];
+    let mut files = archive(version, &host, stripped.path(), epoch)?;
+    let musl = if args.programs.is_none() { musl::target(&host)? } else { None };
+    if let Some(musl) = &musl {
+        files.extend(archive(version, musl, strip(&build(musl)?, &servers::programs())?.path(), epoch)?);
+    }
     let architecture = host.split('-').next().unwrap_or_default();
     let release =
         debian::Release { programs: stripped.path(), version, architecture, maintainer: &args.maintainer, epoch };
@@ -81,7 +80,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for program in servers::programs() {
         files.push(images.image(program).with_context(|| format!("the image of {program}"))?);
     }
-    files.push((format!("{name}.cdx.json"), sbom::bill(version, &host)?));
     files.push((SUMS.to_owned(), sums(&files)));
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
     for (file, bytes) in files {
@@ -93,6 +91,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         println!("{}", sign(&out.join(SUMS), key)?.display());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the archive of the programs for a target, and its bill of materials. What the programs say of themselves is written
+/// beside them.
+fn archive(version: &str, target: &str, programs: &Path, epoch: u64) -> Result<Vec<(String, Vec<u8>)>> {
+    debian::generate_texts(programs, &servers::programs())?;
+    let name = format!("quintet-{version}-{target}");
+    let packed = pack(&name, programs, &root(), epoch)?;
+    Ok(vec![(format!("{name}.tar.gz"), packed), (format!("{name}.cdx.json"), sbom::bill(version, target)?)])
 }
 
 /// Signs a file as `ssh-keygen -Y verify` reads it. Returns the file of the signature.
@@ -157,7 +164,8 @@ fn flags_of_c(places: &[(&Path, &str)]) -> String {
     flags.collect::<Vec<_>>().join(" ")
 }
 
-fn host() -> Result<String> {
+/// Returns the target of rustc's that this machine is.
+pub(crate) fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("rustc -vV")?;
     let said = String::from_utf8(output.stdout).context("rustc -vV")?;
     let host = said.lines().find_map(|line| line.strip_prefix("host: "));

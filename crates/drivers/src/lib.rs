@@ -19,7 +19,7 @@ mod counters;
 mod descriptor;
 mod epoll;
 mod event_loop;
-#[cfg(feature = "glommio")]
+#[cfg(all(feature = "glommio", not(target_env = "musl")))]
 mod glommio;
 mod listeners;
 mod mailbox;
@@ -35,10 +35,12 @@ mod set;
 mod shutdown;
 #[cfg(feature = "smol")]
 mod smol;
+#[cfg_attr(target_env = "musl", path = "system_calls/musl.rs")]
 pub mod system_calls;
 mod table;
 pub mod tasks;
 mod tokio;
+#[cfg(not(target_env = "musl"))]
 mod tokio_uring;
 #[allow(unsafe_code, reason = "the one room for it: a raw ring shares memory with the kernel")]
 mod uring;

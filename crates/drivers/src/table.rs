@@ -79,6 +79,7 @@ drivers! {
     Epoll => crate::epoll::Epoll;
     Reactor => crate::reactor::Reactor;
     Tokio => crate::tokio::Tokio;
+    #[cfg(not(target_env = "musl"))]
     TokioUring => crate::tokio_uring::TokioUring;
     Uring => crate::uring::Uring;
     #[cfg(feature = "compio")]
@@ -89,7 +90,7 @@ drivers! {
     Monoio => crate::monoio::Monoio;
     #[cfg(feature = "may")]
     May => crate::may::May;
-    #[cfg(feature = "glommio")]
+    #[cfg(all(feature = "glommio", not(target_env = "musl")))]
     Glommio => crate::glommio::Glommio;
 }
 

@@ -40,7 +40,7 @@ pub use eager::{Eager, Watch};
 #[cfg(any(feature = "compio", feature = "monoio"))]
 pub(crate) use pieces::{Piece, Pieces};
 pub use readiness::{Readiness, Ready, none_if_blocked};
-#[cfg(feature = "glommio")]
+#[cfg(all(feature = "glommio", not(target_env = "musl")))]
 pub(crate) use readiness::{drain_arrived, receive_ready, write_ready};
 #[cfg(any(feature = "compio", feature = "monoio"))]
 pub(crate) use ring::{RingSocket, RingTransport};

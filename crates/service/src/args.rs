@@ -285,6 +285,6 @@ mod tests {
         }
         assert_eq!("auto".parse::<DriverChoice>().unwrap(), DriverChoice::AUTO);
         let error = "select".parse::<DriverChoice>().unwrap_err().to_string();
-        assert!(error.contains("select") && error.contains("tokio-uring"), "{error}");
+        assert!(error.contains("select") && error.contains("uring"), "{error}");
     }
 }

@@ -42,6 +42,21 @@ pub const RARE_CALLS: [&str; 10] = [
     "tgkill",
 ];
 
+/// Returns the calls that the C library makes for one of these lists, which name those of glibc: musl makes some others. The lists of
+/// drivers are made of what was seen, with each C library.
+fn of_c_library(call: &'static str) -> Vec<&'static str> {
+    match call {
+        "epoll_wait" if cfg!(target_env = "musl") => vec!["epoll_pwait"],
+        "vfork" if cfg!(target_env = "musl") => vec!["fork", "vfork"],
+        "newfstatat" if cfg!(target_env = "musl") => vec!["lstat", "newfstatat", "stat"],
+        // The C library opens files by open, and what is not its own by openat.
+        "openat2" if cfg!(target_env = "musl") => vec!["openat", "openat2"],
+        // An abort is a tkill, which could be meant for any process; without it the process ends by SIGSEGV.
+        "tgkill" if cfg!(target_env = "musl") => Vec::new(),
+        _ => vec![call],
+    }
+}
+
 /// System calls that flags bring along.
 const CALL_OF_PIN: &str = "sched_setaffinity";
 pub(crate) const CALL_OF_UNIX_ADDRESSES: &str = "unlink";
@@ -109,8 +124,10 @@ impl Confined {
         tolerate(choice, "files, ports and signals are not confined", enforced)?;
         confinement::hide_memory().context("--sandbox")?;
         let every = OF_EVERY_DRIVER.iter().filter(|call| !SOCKET_CALLS.contains(call));
-        let calls = every.chain(&RARE_CALLS).chain(P::CALLS).chain(&kept.calls).copied().collect();
-        Ok(Some(Self { choice, calls, flags: kept.calls.len(), launcher }))
+        let of_flags: Vec<_> = kept.calls.into_iter().flat_map(of_c_library).collect();
+        let others = RARE_CALLS.iter().chain(P::CALLS).copied().flat_map(of_c_library);
+        let calls = every.copied().chain(others).chain(of_flags.iter().copied()).collect();
+        Ok(Some(Self { choice, calls, flags: of_flags.len(), launcher }))
     }
 
     /// Takes the process that starts a successor; `None`: there is none.
@@ -217,8 +234,8 @@ pub(crate) fn profile<P: Program>() -> String {
         &CALLS_OF_TLS,
         &[CALL_OF_PIN, CALL_OF_UNIX_ADDRESSES],
     ];
-    let all = drivers.chain(lists.into_iter().flatten());
-    let names: BTreeSet<_> = all.flat_map(|name| [*name, seccomp::newer_form(name)]).collect();
+    let all = drivers.chain(lists.into_iter().flatten()).copied().flat_map(of_c_library);
+    let names: BTreeSet<_> = all.flat_map(|name| [name, seccomp::newer_form(name)]).collect();
     let profile = json!({
         "defaultAction": "SCMP_ACT_ERRNO",
         "defaultErrnoRet": EPERM,

@@ -211,13 +211,14 @@ fn send_record(socket: RawFd, content_type: u8, payload: &[u8], flags: libc::c_i
     message.msg_iov = &raw mut piece;
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
-    message.msg_controllen = control.0.len();
+    // C libraries differ in the types of lengths.
+    message.msg_controllen = control.0.len() as _;
     // SAFETY: the message has room for one header and its byte: CMSG_SPACE(1) is 24.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(&raw const message);
         (*header).cmsg_level = libc::SOL_TLS;
         (*header).cmsg_type = libc::TLS_SET_RECORD_TYPE;
-        (*header).cmsg_len = libc::CMSG_LEN(1) as usize;
+        (*header).cmsg_len = libc::CMSG_LEN(1) as _;
         ptr::write(libc::CMSG_DATA(header), content_type);
     }
     // SAFETY: the kernel reads the message and what it points to, all of which is there.

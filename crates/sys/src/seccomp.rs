@@ -45,19 +45,23 @@ const OLDER: &[(&str, &str)] = &[
     ("epoll_wait", "epoll_pwait"),
     ("mknod", "mknodat"),
     ("mkdir", "mkdirat"),
+    ("fork", "clone"),
+    ("lstat", "newfstatat"),
     ("open", "openat"),
     ("pause", "ppoll"),
     ("poll", "ppoll"),
     ("readlink", "readlinkat"),
     ("rename", "renameat"),
+    ("rmdir", "unlinkat"),
+    ("stat", "newfstatat"),
     ("unlink", "unlinkat"),
     ("vfork", "clone"),
 ];
 
 #[cfg(target_arch = "x86_64")]
 const OLDER_NUMBERS: &[(&str, i64)] = numbers![
-    SYS_access SYS_arch_prctl SYS_dup2 SYS_epoll_wait SYS_mkdir SYS_mknod SYS_open SYS_pause SYS_poll SYS_readlink SYS_rename
-    SYS_unlink SYS_vfork
+    SYS_access SYS_arch_prctl SYS_dup2 SYS_epoll_wait SYS_fork SYS_lstat SYS_mkdir SYS_mknod SYS_open SYS_pause SYS_poll SYS_readlink
+    SYS_rename SYS_rmdir SYS_stat SYS_unlink SYS_vfork
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER_NUMBERS: &[(&str, i64)] = &[];
@@ -181,7 +185,7 @@ fn conditions(name: &str) -> Result<Vec<SeccompRule>, SeccompError> {
         // No memory becomes code.
         "mmap" | "mprotect" => bits(2, libc::PROT_EXEC as u64, 0),
         "prctl" => one_of(0, &[libc::PR_SET_NAME as u64, libc::PR_SET_VMA as u64, libc::PR_GET_DUMPABLE as u64]),
-        "ioctl" => one_of(1, &[libc::FIONBIO, libc::FIONREAD, libc::TIOCOUTQ, libc::TCGETS]),
+        "ioctl" => one_of(1, &[libc::FIONBIO as _, libc::FIONREAD as _, libc::TIOCOUTQ as _, libc::TCGETS as _]),
         // An abort is a signal to one's own thread.
         "tgkill" => one_of(0, &[u64::from(process::id())]),
         // Limits are read and not set; the halves of an address are compared one by one.

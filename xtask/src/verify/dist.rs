@@ -1,5 +1,5 @@
 //! Builds a release twice, of two copies of the tree in different places, by different users, compares the checksums of all
-//! artefacts, and unpacks and runs the images.
+//! artefacts, and unpacks and runs the archives and the images.
 
 mod images;
 
@@ -57,7 +57,7 @@ fn build(place: &Path, builder: &Builder, commit: &str) -> Result<PathBuf> {
     Ok(out)
 }
 
-/// Holds the files of a release against their checksums, reads the packages, and runs the images.
+/// Holds the files of a release against their checksums, reads the packages, and runs what is in the archives and the images.
 fn prove(out: &Path) -> Result<()> {
     run_shown(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(out))?;
     for program in servers::programs() {
@@ -69,16 +69,37 @@ fn prove(out: &Path) -> Result<()> {
         images::prove(program, &find(out, &format!("quintet-{program}-"), ".oci.tar")?)
             .with_context(|| format!("the image of {program}"))?;
     }
+    for archive in all(out, "quintet-", ".tar.gz")? {
+        prove_archive(&archive).with_context(|| archive.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// Unpacks an archive, and asks each program for its version.
+fn prove_archive(archive: &Path) -> Result<()> {
+    let place = tempfile::tempdir().context("temporary directory")?;
+    let mut unpack = Command::new("tar");
+    run_shown(unpack.arg("-xzf").arg(archive).args(["--strip-components", "1", "-C"]).arg(place.path()))?;
+    for program in servers::programs() {
+        let asked = Command::new(place.path().join("bin").join(program)).arg("--version").output().context(program)?;
+        let says = String::from_utf8_lossy(&asked.stdout);
+        ensure!(asked.status.success() && says.starts_with(&format!("{program} ")), "{program} --version: {asked:?}");
+    }
     Ok(())
 }
 
 fn find(directory: &Path, begin: &str, end: &str) -> Result<PathBuf> {
+    let paths = all(directory, begin, end)?;
+    paths.into_iter().next().with_context(|| format!("no {begin}…{end} in {}", directory.display()))
+}
+
+fn all(directory: &Path, begin: &str, end: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
-    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let is_wanted = |path: &PathBuf| {
         path.file_name()
             .and_then(|name| name.to_str())
             .is_some_and(|name| name.starts_with(begin) && name.ends_with(end))
     };
-    paths.find(is_wanted).with_context(|| format!("no {begin}…{end} in {}", directory.display()))
+    Ok(paths.filter(is_wanted).collect())
 }

@@ -23,13 +23,24 @@ pub(crate) enum Profile {
 
 /// Builds programs of the workspace, and returns the directory that they are in.
 pub(super) fn build<'a>(profile: Profile, programs: impl IntoIterator<Item = &'a str>) -> Result<PathBuf> {
+    build_for(None, profile, programs)
+}
+
+/// The same, for a target of rustc's.
+pub(super) fn build_for<'a>(
+    target: Option<&str>,
+    profile: Profile,
+    programs: impl IntoIterator<Item = &'a str>,
+) -> Result<PathBuf> {
     let (name, directory) = match profile {
         Profile::Dev => ("dev", "debug"),
         Profile::Release => ("release", "release"),
     };
     let bins = programs.into_iter().flat_map(|program| ["--bin", program]);
-    run_shown(cargo().args(["build", "--workspace", "--profile", name]).args(bins).current_dir(root()))?;
-    Ok(metadata()?.target_directory.join(directory))
+    let mut command = cargo();
+    command.args(["build", "--workspace", "--profile", name]).args(bins).current_dir(root());
+    run_shown(command.args(target.iter().flat_map(|target| ["--target", target])))?;
+    Ok(metadata()?.target_directory.join(target.unwrap_or_default()).join(directory))
 }
 
 /// True if a program answers at all.

@@ -82,7 +82,7 @@ impl SendOp {
         });
         self.pieces = pieces.collect();
         self.message.msg_iov = self.pieces.as_mut_ptr();
-        self.message.msg_iovlen = self.pieces.len();
+        self.message.msg_iovlen = self.pieces.len() as _;
         Request::Copied(opcode::SendMsg::new(fd, ptr::from_ref(&self.message)).flags(flags as u32).build())
     }
 

@@ -51,7 +51,7 @@ fn each_server_runs_under_the_profile_that_is_shipped_for_it() {
     for server in servers::all() {
         let Some(program) = workspace_program(Path::new(EXE), &server.name).unwrap() else { continue };
         let checked = match server.load {
-            LoadKind::Mq => check_profile(&program, &server.name),
+            LoadKind::Mq => check_profile(&program, &server.name).map(drop),
             LoadKind::Kv => check_server(&program, &server.name, &[]),
             LoadKind::Http | LoadKind::File => check_server(&program, &server.name, &[content.path()]),
         };

@@ -56,7 +56,7 @@ fn a_busy_port_is_one_line_and_status_1() {
 fn bad_usage_names_the_choices() {
     for (arguments, said) in [
         (&["--no-such-flag"][..], &["--no-such-flag"][..]),
-        (&["-l", "select"], &["select", "epoll", "tokio-uring"]),
+        (&["-l", "select"], &["select", "epoll", "tokio"]),
         (&["-r", "btree"], &["btree", "std", "hashbrown", "slab"]),
         (&["-m", "btree"], &["none", "std", "sparse"]),
         (&["-c", "lifo"], &["none, mutex, lockfree"]),

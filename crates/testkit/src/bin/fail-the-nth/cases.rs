@@ -91,6 +91,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     shortage("statx,fstat,newfstatat", "EIO", Caller::Anyone),
     shortage("pread64", "EIO", Caller::Anyone),
     shortage("pipe2", "EMFILE", Caller::Anyone),
+    // Where small blocks come from it, too, a program of Rust's ends.
+    #[cfg(not(target_env = "musl"))]
     shortage("mmap", "ENOMEM", Caller::Settled),
     shortage("clone,clone3", "EAGAIN", Caller::Anyone),
     once("io_uring_enter", "EINTR", Caller::Ring),
