@@ -43,16 +43,15 @@ const OLDER: &[(&str, &str)] = &[
     ("access", "faccessat"),
     ("dup2", "dup3"),
     ("epoll_wait", "epoll_pwait"),
+    ("fork", "clone"),
     ("mknod", "mknodat"),
     ("mkdir", "mkdirat"),
-    ("fork", "clone"),
     ("lstat", "newfstatat"),
     ("open", "openat"),
     ("pause", "ppoll"),
     ("poll", "ppoll"),
     ("readlink", "readlinkat"),
     ("rename", "renameat"),
-    ("rmdir", "unlinkat"),
     ("stat", "newfstatat"),
     ("unlink", "unlinkat"),
     ("vfork", "clone"),
@@ -61,7 +60,7 @@ const OLDER: &[(&str, &str)] = &[
 #[cfg(target_arch = "x86_64")]
 const OLDER_NUMBERS: &[(&str, i64)] = numbers![
     SYS_access SYS_arch_prctl SYS_dup2 SYS_epoll_wait SYS_fork SYS_lstat SYS_mkdir SYS_mknod SYS_open SYS_pause SYS_poll SYS_readlink
-    SYS_rename SYS_rmdir SYS_stat SYS_unlink SYS_vfork
+    SYS_rename SYS_stat SYS_unlink SYS_vfork
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER_NUMBERS: &[(&str, i64)] = &[];
