@@ -95,6 +95,23 @@ pub fn pipelined_bodies_of_every_kind_keep_their_order() {
     });
 }
 
+/// A file that is as long as the share of a turn (256 KiB) uses it up as its last byte is sent. Where nothing else is queued then, requests
+/// that were held back have not had their chance.
+pub fn requests_held_until_a_turn_is_used_up_are_answered_after_a_half_close() {
+    WITH_CONTENT.check_server(|server, case| {
+        const SHARE: usize = 256 << 10;
+        let line = format!("file {SHARE}\n");
+        let reply = [line.as_bytes(), &case.content.bytes()[..SHARE]].concat();
+        // More than are queued at once.
+        for count in [1, 33, 100] {
+            let mut client = Client::connect_with_buffer(server.address(), 4 << 20)?;
+            client.send_and_half_close(line.repeat(count).as_bytes())?;
+            client.expect_all(&reply.repeat(count))?;
+        }
+        Ok(())
+    });
+}
+
 /// The cached bytes stay the same when some of several slow readers leave in the middle.
 pub fn a_cached_pipe_survives_readers_that_disconnect() {
     WITH_CONTENT.check_server(|server, case| {

@@ -64,6 +64,7 @@ macro_rules! each_law {
                 every_kind_of_body_is_complete_for_a_fast_reader
                 every_kind_of_body_is_complete_for_a_slow_reader
                 pipelined_bodies_of_every_kind_keep_their_order
+                requests_held_until_a_turn_is_used_up_are_answered_after_a_half_close
                 a_cached_pipe_survives_readers_that_disconnect
                 a_file_that_shrinks_during_a_transfer_closes_it
             }
