@@ -41,10 +41,15 @@ impl Wheel {
         self.count += 1;
     }
 
+    /// Returns when the first timer expires.
+    #[inline]
+    pub(crate) fn due(&self) -> Option<Instant> {
+        (self.count > 0).then(|| self.start + TICK.saturating_mul(u32::try_from(self.next).unwrap_or(u32::MAX)))
+    }
+
     /// Returns the time that the loop may sleep.
     pub(crate) fn timeout(&self, now: Instant) -> Option<Duration> {
-        let next = self.start + TICK.saturating_mul(u32::try_from(self.next).unwrap_or(u32::MAX));
-        (self.count > 0).then(|| next.saturating_duration_since(now))
+        self.due().map(|due| due.saturating_duration_since(now))
     }
 
     /// Keys whose timer expires; each must clear its timer and set it again.

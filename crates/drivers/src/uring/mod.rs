@@ -90,6 +90,8 @@ struct RingLoop<'p, P: Protocol> {
     /// Input that waits to be answered in one go, at most one receive of each connection.
     received: Vec<Completion>,
     wheel: Wheel,
+    /// When the ring completes [`Op::Alarm`], if that is under way.
+    alarm: Option<Instant>,
     counters: Arc<ThreadCounters>,
     stage: Stage,
     cx: LoopContext<'p, P>,
@@ -138,6 +140,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
             turn: Vec::new(),
             received: Vec::new(),
             wheel: Wheel::new(now.instant),
+            alarm: None,
             counters: config.statistics.register(),
             stage: Stage::Serving,
             cx: LoopContext {
@@ -174,6 +177,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 return Ok(());
             }
             self.arm_accepts();
+            self.set_alarm();
             self.cx.ring.wait(&mut done, self.timeout())?;
             self.cx.now = clock::now();
             for done in done.drain(..) {
@@ -189,20 +193,27 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
         }
     }
 
+    /// Lets the ring wake the loop at the first deadline. That seldom changes, and a timer that stays set costs a wait nothing,
+    /// where a timeout of its own would cost each of them.
+    fn set_alarm(&mut self) {
+        let Some(due) = self.wheel.due().filter(|&due| self.alarm.is_none_or(|alarm| due < alarm)) else { return };
+        let set = self.alarm.replace(due).is_some();
+        self.cx.ring.alarm(due.saturating_duration_since(self.cx.now.instant), set);
+    }
+
     fn timeout(&self) -> Option<Duration> {
         if !self.dirty.is_empty() {
             return Some(Duration::ZERO);
         }
-        let now = self.cx.now.instant;
         let rearm = self.listeners.iter().filter_map(|state| state.rearm_at).min();
-        let rearm = rearm.map(|at| at.saturating_duration_since(now));
-        rearm.into_iter().chain(self.wheel.timeout(now)).min()
+        rearm.map(|at| at.saturating_duration_since(self.cx.now.instant))
     }
 
     fn complete(&mut self, done: Completion) -> io::Result<()> {
         match done.op {
             Op::Accept => self.accepted(done)?,
-            Op::Cancel => {} // The cancelled operation's own completion tells the outcome.
+            Op::Alarm => self.alarm = None,
+            Op::Change => {}
             Op::Mail => {
                 for Key(key) in self.cx.mailbox.collect() {
                     self.mark(key);

@@ -37,10 +37,14 @@ pub(super) enum Op {
     /// The socket takes bytes again.
     Writable,
     Mail,
-    Cancel,
+    /// The first deadline of a connection is due.
+    Alarm,
+    /// A change of another operation, whose own completion tells the outcome.
+    Change,
 }
 
-const OPS: [Op; 7] = [Op::Accept, Op::Receive, Op::Send, Op::SendZeroCopy, Op::Writable, Op::Mail, Op::Cancel];
+const OPS: [Op; 8] =
+    [Op::Accept, Op::Receive, Op::Send, Op::SendZeroCopy, Op::Writable, Op::Mail, Op::Alarm, Op::Change];
 
 /// One reaped completion.
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +146,7 @@ impl DriverRing {
     }
 
     pub(super) fn cancel(&mut self, op: Op, key: usize) {
-        self.0.cancel(user_data(op, key), user_data(Op::Cancel, key));
+        self.0.cancel(user_data(op, key), user_data(Op::Change, key));
     }
 
     pub(super) fn wait_writable(&mut self, key: usize, socket: BorrowedFd<'_>) {
@@ -152,6 +156,16 @@ impl DriverRing {
     /// Completes whenever `mailbox` becomes readable.
     pub(super) fn watch(&mut self, mailbox: BorrowedFd<'_>) {
         self.0.poll_readable(mailbox, user_data(Op::Mail, 0));
+    }
+
+    /// Completes once after this time; an alarm that is `set` already moves there.
+    pub(super) fn alarm(&mut self, after: Duration, set: bool) {
+        let alarm = user_data(Op::Alarm, 0);
+        if set {
+            self.0.reset_timer(alarm, after, user_data(Op::Change, 0));
+        } else {
+            self.0.set_timer(after, alarm);
+        }
     }
 
     /// Sends the segments that `load` puts in, and owns them until [`DriverRing::sent`] gives them back. False when

@@ -33,6 +33,8 @@ pub struct Ring<M> {
 /// Memory that the kernel may touch.
 struct KernelMemory<M> {
     memory: M,
+    /// Read when an entry of [`Ring::set_timer`] is submitted.
+    timer: Box<Timespec>,
     registered: Option<Arc<Region>>,
 }
 
@@ -65,7 +67,8 @@ impl<M> Ring<M> {
     }
 
     fn of(ring: IoUring, memory: impl FnOnce(&IoUring) -> io::Result<M>) -> io::Result<Self> {
-        let shared = ManuallyDrop::new(KernelMemory { memory: memory(&ring)?, registered: None });
+        let shared =
+            ManuallyDrop::new(KernelMemory { memory: memory(&ring)?, timer: Box::default(), registered: None });
         Ok(Self { ring, shared, in_flight: 0 })
     }
 
@@ -101,7 +104,7 @@ impl<M> Ring<M> {
     /// Returns the memory, and with it the registered memory.
     #[inline]
     pub fn memory_and_registered(&mut self) -> (&mut M, Option<&Region>) {
-        let KernelMemory { memory, registered } = &mut *self.shared;
+        let KernelMemory { memory, registered, .. } = &mut *self.shared;
         (memory, registered.as_deref())
     }
 
@@ -159,6 +162,23 @@ impl<M> Ring<M> {
         let entry = opcode::PollAdd::new(Fd(descriptor.as_raw_fd()), libc::POLLIN as u32).multi(true).build();
         // SAFETY: it holds a descriptor and numbers, and no pointer.
         unsafe { self.push(&entry.user_data(user_data)) }
+    }
+
+    /// Completes once after this time, whatever the ring waits for meanwhile.
+    pub fn set_timer(&mut self, after: Duration, user_data: u64) {
+        *self.shared.timer = Timespec::from(after);
+        let entry = opcode::Timeout::new(&raw const *self.shared.timer).build().user_data(user_data);
+        // SAFETY: the time is on the heap, where it stays; the kernel reads it only while it takes the entry in.
+        unsafe { self.push(&entry) }
+    }
+
+    /// Lets the timer with the user data `target` complete after this time instead, if it has not completed.
+    pub fn reset_timer(&mut self, target: u64, after: Duration, user_data: u64) {
+        *self.shared.timer = Timespec::from(after);
+        let time = &raw const *self.shared.timer;
+        let entry = opcode::TimeoutUpdate::new(target, time).build().user_data(user_data);
+        // SAFETY: as in `set_timer`.
+        unsafe { self.push(&entry) }
     }
 
     /// Ends the request with the user data `target` early; its own completion says so.
