@@ -67,10 +67,11 @@ impl Site {
         });
     }
 
-    /// Connects hyper to the plain address and to the other.
-    fn hypers(&self, server: &Server) -> anyhow::Result<[HyperClient; 2]> {
-        let [plain, secured] = server.addresses() else { return Err(anyhow!("not two addresses")) };
-        Ok([HyperClient::connect(plain, None)?, HyperClient::connect(secured, Some(&self.certificates))?])
+    /// Connects hyper to the plain address and to the other, to each when it is its turn: a connection whose client does not run
+    /// is closed after a while.
+    fn hypers<'a>(&'a self, server: &'a Server) -> impl Iterator<Item = anyhow::Result<HyperClient>> + 'a {
+        let certificates = [None, Some(&self.certificates)];
+        server.addresses().iter().zip(certificates).map(|(address, of)| HyperClient::connect(address, of))
     }
 }
 
@@ -111,7 +112,8 @@ fn hyper_asks_for_many_files_at_once() {
     }
     let requests: Vec<_> = asks.iter().map(|(ask, ..)| ask.clone()).collect();
     site.on_every_driver(|server| {
-        for client in site.hypers(server)? {
+        for client in site.hypers(server) {
+            let client = client?;
             let responses = client.ask_all(&requests)?;
             for (response, (ask, status, body)) in responses.iter().zip(&asks) {
                 expect(response, *status, body).with_context(|| format!("{ask:?}"))?;
@@ -134,7 +136,8 @@ fn hyper_uploads_bodies_that_exceed_the_windows() {
         .map(|body| Ask { method: "POST", body: body.clone().into(), ..Ask::get("/cgi-bin/echo") })
         .collect();
     site.on_every_driver(|server| {
-        for client in site.hypers(server)? {
+        for client in site.hypers(server) {
+            let client = client?;
             for (response, body) in client.ask_all(&requests)?.iter().zip(&bodies) {
                 expect(response, 200, body)?;
             }
@@ -152,7 +155,8 @@ fn hyper_uploads_bodies_that_exceed_the_windows() {
 fn hyper_resets_streams_in_the_middle() {
     let (site, large) = (Site::new(), large());
     site.on_every_driver(|server| {
-        for client in site.hypers(server)? {
+        for client in site.hypers(server) {
+            let client = client?;
             let mut kept = Vec::new();
             for _ in 0..20 {
                 kept.push(client.begin("/large.bin")?);
@@ -176,14 +180,15 @@ fn hyper_completes_a_transfer_during_a_drain() {
     let (site, large) = (Site::new(), large());
     check_each(&testkit::sample(DriverKind::ALL), CONCURRENCY, |&driver| {
         let mut server = site.start(driver)?;
-        let [plain, secured] = site.hypers(&server)?;
-        let begun = [(&plain, plain.begin("/large.bin")?), (&secured, secured.begin("/large.bin")?)];
+        let begun = site.hypers(&server).map(|client| {
+            let client = client?;
+            client.begin("/large.bin").map(|response| (client, response))
+        });
+        let begun = begun.collect::<anyhow::Result<Vec<_>>>()?;
         server.terminate()?;
         for (client, response) in begun {
             let body = client.finish(response).with_context(|| driver.name())?;
             ensure!(body == large, "{driver}: other bytes");
-        }
-        for client in [plain, secured] {
             client.end().with_context(|| driver.name())?;
         }
         let status = server.wait()?;
