@@ -117,9 +117,9 @@ fn own_driver() -> Result<()> {
     run_shown(own_driver_cargo("test")?.args(["--no-default-features", "--test", "conformance", "--"]).args(laws))
 }
 
-/// The beginning of the trace of `verify trace`, on one driver of each kind.
+/// A tenth of the trace of `verify trace`, on one driver of each kind.
 fn trace() -> Result<()> {
-    verify::trace::replay(verify::Profile::Dev, &["--requests", "10000", "--drivers", "epoll,pool,smol,uring"])
+    verify::trace::replay(verify::Profile::Dev, &["--requests", "100000", "--drivers", "epoll,pool,smol,uring"])
 }
 
 /// Returns a command of cargo's in the workspace of `examples/own-driver`.
