@@ -33,7 +33,7 @@ pub struct Ring<M> {
 /// Memory that the kernel may touch.
 struct KernelMemory<M> {
     memory: M,
-    /// Read when an entry of [`Ring::set_timer`] is submitted.
+    /// Read when an entry of [`Ring::set_timer`] or [`Ring::reset_timer`] is submitted; the last one set is that of all that wait for it.
     timer: Box<Timespec>,
     registered: Option<Arc<Region>>,
 }
@@ -168,7 +168,8 @@ impl<M> Ring<M> {
     pub fn set_timer(&mut self, after: Duration, user_data: u64) {
         *self.shared.timer = Timespec::from(after);
         let entry = opcode::Timeout::new(&raw const *self.shared.timer).build().user_data(user_data);
-        // SAFETY: the time is on the heap, where it stays; the kernel reads it only while it takes the entry in.
+        // SAFETY: the time is on the heap, where it stays; the kernel reads it only while it takes the entry in, and this thread,
+        // which alone writes it, is in that call then.
         unsafe { self.push(&entry) }
     }
 
