@@ -57,6 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             target_directory: &target_directory,
             target,
             profile: "release",
+            packages: &["--workspace"],
             programs: &servers::programs(),
         };
         run_shown(&mut build.command()).map(|()| build.programs_directory())
@@ -125,12 +126,14 @@ struct Build<'a> {
     target_directory: &'a Path,
     target: &'a str,
     profile: &'a str,
+    /// Arguments of cargo's that name the packages and their features.
+    packages: &'a [&'static str],
     programs: &'a [&'static str],
 }
 
 impl Build<'_> {
     fn command(&self) -> Command {
-        let Self { tree, cargo_home, target_directory, target, profile, programs } = self;
+        let Self { tree, cargo_home, target_directory, target, profile, packages, programs } = self;
         let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
         let is_static = "-Ctarget-feature=+crt-static".to_owned();
         let flags = [remap(cargo_home, "/cargo"), remap(tree, "/quintet"), is_static].join("\x1f");
@@ -138,7 +141,7 @@ impl Build<'_> {
         let c_flags = flags_of_c(&[(cargo_home, "/cargo"), (tree, "/quintet"), (target_directory, "/target")]);
         let mut command = cargo();
         // With a target, the flags are not those of macros, which are libraries that the compiler loads.
-        command.args(["build", "--locked", "--workspace", "--profile", profile, "--target", target]);
+        command.args(["build", "--locked", "--profile", profile, "--target", target]).args(*packages);
         command.args(programs.iter().flat_map(|program| ["--bin", program])).current_dir(tree);
         command.env("CARGO_TARGET_DIR", target_directory).env("CARGO_ENCODED_RUSTFLAGS", flags).env("CFLAGS", c_flags);
         command
