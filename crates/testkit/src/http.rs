@@ -8,7 +8,7 @@ use sys::listen::Address;
 use crate::Client;
 
 /// A parsed response.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Response {
     pub status: u16,
     pub fields: Vec<(String, String)>,

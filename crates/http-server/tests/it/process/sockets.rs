@@ -46,7 +46,8 @@ fn a_client_that_sends_byte_by_byte_gets_what_others_get() {
         }
         let (got, head) = (client.response("GET")?, client.response("HEAD")?);
         ensure!(got.status == 200 && got.body == b"0123456789", "{got:?}");
-        ensure!(head.body.is_empty() && head.fields == got.fields, "HEAD is GET without the body: {head:?} {got:?}");
+        let expected = Response { body: Vec::new(), ..with_date_of(&got, &head) };
+        ensure!(head == expected, "HEAD is GET without the body: {head:?} {got:?}");
         Ok(())
     });
 }
@@ -75,9 +76,13 @@ fn what_the_client_has_is_not_sent_again() {
 
 /// The second may have passed between two responses.
 fn with_date_of(response: &Response, later: &Response) -> Response {
-    let fields = response.fields.iter().zip(&later.fields);
-    let fields = fields.map(|(old, new)| if old.0.eq_ignore_ascii_case("date") { new.clone() } else { old.clone() });
-    Response { status: response.status, fields: fields.collect(), body: response.body.clone() }
+    let mut same = response.clone();
+    for (name, value) in &mut same.fields {
+        if let (true, Some(date)) = (name.eq_ignore_ascii_case("date"), later.field("date")) {
+            date.clone_into(value);
+        }
+    }
+    same
 }
 
 #[test]
