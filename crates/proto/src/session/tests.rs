@@ -117,7 +117,8 @@ proptest! {
         for line in &lines {
             let (Line::Now(n) | Line::Later(n)) = line;
             request += &match line { Line::Now(n) => format!("{n}\n"), Line::Later(n) => format!("later {n}\n") };
-            want.extend(std::iter::repeat_n(b'x', *n).chain([b'\n']));
+            want.resize(want.len() + *n, b'x');
+            want.push(b'\n');
         }
         let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
         let mut s = session(&protocol, Limits::default(), now);
