@@ -25,15 +25,18 @@ enum Subject {
     /// Sources alone, so that it may run beside tests.
     Sources,
     Programs,
+    /// Releases, which are built in places of their own, so that it may run beside anything.
+    Releases,
 }
 
 impl Subject {
-    const ALL: [Self; 2] = [Self::Sources, Self::Programs];
+    const ALL: [Self; 3] = [Self::Sources, Self::Programs, Self::Releases];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Sources => "sources",
             Self::Programs => "programs",
+            Self::Releases => "releases",
         }
     }
 }
@@ -50,7 +53,7 @@ const STEPS: [Step; 12] = [
     programs("trace", trace),
     programs("bench-matrix", smoke),
     programs("pages", pages),
-    programs("same-bytes", dist::reproduction::check),
+    Step { name: "same-bytes", run: dist::reproduction::check, subject: Subject::Releases },
 ];
 
 const fn sources(name: &'static str, run: fn() -> Result<()>) -> Step {
@@ -64,7 +67,7 @@ const fn programs(name: &'static str, run: fn() -> Result<()>) -> Step {
 /// Steps to run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Steps to run; sources and programs: all that look at these [default: all]
+    /// Steps to run; sources, programs and releases: all that look at these [default: all]
     #[arg(value_name = "STEP", value_parser = names())]
     steps: Vec<String>,
 }
