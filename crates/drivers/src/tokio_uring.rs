@@ -189,10 +189,6 @@ impl<'a, P: Protocol> Connection<'a, P> {
         let (mut buffer, mut want) = (Vec::new(), READ_MIN);
         loop {
             state.flush(stream).await?;
-            // Whether all has been delivered is not asked here: there is no borrowing the stream's descriptor.
-            if state.session.begin_lingering(clock::now()) {
-                stream.shutdown(Half::Write)?;
-            }
             if state.session.is_done() {
                 reset_if_cut_off(&mut state.session, stream);
                 return Ok(());

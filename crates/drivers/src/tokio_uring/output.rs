@@ -26,7 +26,8 @@ pub(super) fn unless_interrupted(done: io::Result<usize>) -> io::Result<Option<u
 /// running, but a process that is stopped often would never look.
 const INTERRUPTIONS_MAX: u32 = 8;
 impl<P: Protocol> ConnectionState<'_, P> {
-    /// Sends all there is, waiting for promises; returns early only when the session is done.
+    /// Sends all there is, waiting for promises, and then shuts the writing side down where the session lingers; returns early
+    /// only when the session is done.
     pub(super) async fn flush(&mut self, stream: &TcpStream) -> io::Result<()> {
         self.session.take_pushes_so_far();
         while !self.session.is_aborted() {
@@ -51,6 +52,10 @@ impl<P: Protocol> ConnectionState<'_, P> {
                     }
                 }
             }
+        }
+        // Whether all has been delivered is not asked here: there is no borrowing the stream's descriptor.
+        if self.session.begin_lingering(clock::now()) {
+            stream.shutdown(Half::Write)?;
         }
         Ok(())
     }

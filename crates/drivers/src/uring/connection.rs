@@ -211,7 +211,11 @@ impl<P: Protocol> Slot<P> {
             }
             let waker = waker.get_or_insert_with(|| cx.mailbox.waker(Key(key)));
             if session.outbox().poll_reply(waker).is_pending() {
-                return Ok(());
+                if !session.wants_turn(cx.protocol, false) {
+                    return Ok(());
+                }
+                // What is said of the drain need not wait for a promise.
+                session.resume(cx.protocol, cx.now);
             }
         }
         Ok(())

@@ -7,8 +7,9 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
+use sys::listen::Address;
 use tempfile::TempDir;
-use testkit::{DriverKind, Server, eventually, http::Response};
+use testkit::{DriverKind, Server, eventually, http::Response, http2};
 
 use crate::process::setup::{EVENT_LOOPS, Http, PLAIN, Setup};
 
@@ -296,6 +297,31 @@ fn a_drain_that_takes_too_long_ends_the_programs() {
         eventually("the script has begun", || Ok(file.exists()))?;
         end(&mut server)?;
         is_gone(&tree, &format!("drain-{driver}"))
+    });
+}
+
+/// Over HTTP/2, where the connection goes on being read while the program runs. The client leaves it to the server to end it.
+#[test]
+fn a_drain_ends_once_a_program_has_answered() {
+    PLAIN.for_each_driver(|driver| {
+        let tree = Tree::new();
+        tree.script("wait", "while [ ! -e ../go ]; do sleep 0.05; done; echo 'Content-Type: a/b'; echo");
+        let mut server = Server::start_command(command(&tree.root(), &tree.programs(), &[], driver), 1)?;
+        let Address::Tcp(address) = server.address() else { anyhow::bail!("not TCP") };
+        let mut client = http2::Client::connect(*address)?;
+        client.send(&http2::get(1, "/cgi-bin/wait"))?;
+        client.send(&http2::get(3, "/a.txt"))?;
+        client.response(3)?;
+        server.terminate()?;
+        let asked = client.read_until(|got| !got.pings.is_empty())?.pings[0].clone();
+        client.send(&http2::frame(6, 1, 0, &asked))?;
+        client.read_until(|got| got.goaways.len() == 2)?;
+        std::fs::write(tree.0.path().join("go"), "")?;
+        client.end()?;
+        ensure!(client.received.response(1)?.status() == 200);
+        ensure!(server.wait()?.success());
+        ensure!(!server.stderr().contains("cut off"), "{}", server.stderr());
+        Ok(())
     });
 }
 
