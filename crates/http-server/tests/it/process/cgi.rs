@@ -313,7 +313,7 @@ fn a_drain_ends_once_a_program_has_answered() {
         client.send(&http2::get(3, "/a.txt"))?;
         client.response(3)?;
         server.terminate()?;
-        let asked = client.read_until(|got| !got.pings.is_empty())?.pings[0].clone();
+        let asked = client.read_until(|got| !got.pings.is_empty())?.pings[0];
         client.send(&http2::frame(6, 1, 0, &asked))?;
         client.read_until(|got| got.goaways.len() == 2)?;
         std::fs::write(tree.0.path().join("go"), "")?;
