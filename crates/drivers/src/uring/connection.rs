@@ -211,7 +211,7 @@ impl<P: Protocol> Slot<P> {
             }
             let waker = waker.get_or_insert_with(|| cx.mailbox.waker(Key(key)));
             if session.outbox().poll_reply(waker).is_pending() {
-                if !session.wants_turn(cx.protocol, false) {
+                if !P::STREAMS || !session.wants_turn(cx.protocol, false) {
                     return Ok(());
                 }
                 // What is said of the drain need not wait for a promise.
