@@ -117,6 +117,11 @@ impl Server {
         self.stderr.text()
     }
 
+    /// Waits until its standard error has `text`: what it wrote before its ready line may be read after that.
+    pub fn wait_for_stderr(&self, text: &str) -> anyhow::Result<()> {
+        eventually(text, || Ok(self.stderr().contains(text))).with_context(|| self.stderr())
+    }
+
     /// Makes it drain, by SIGTERM; [`Server::wait`] follows.
     pub fn terminate(&self) -> anyhow::Result<()> {
         self.process().terminate().context("cannot send SIGTERM")

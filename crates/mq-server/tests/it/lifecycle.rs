@@ -48,7 +48,7 @@ fn a_confined_server_answers_where_queues_can_be_named() {
         let said = expect_failure(world.command(&["--sandbox", "on"]), 1).stderr;
         assert!(said.contains("mount -t mqueue"), "{said}");
         let mut server = world.process(&["--sandbox", "auto"]);
-        assert!(server.stderr().contains("not confined: queues"), "{}", server.stderr());
+        server.wait_for_stderr("not confined: queues").unwrap();
         assert_eq!(server.stop().unwrap().code(), Some(0));
         return;
     }
@@ -106,11 +106,7 @@ fn a_drain_that_times_out_reports_what_is_left() {
     assert_eq!(server.stop().unwrap().code(), Some(0), "{}", server.stderr());
     assert!(server.stderr().contains("for its next server: 1\n"), "{}", server.stderr());
     let mut server = world.process(&[]);
-    assert!(
-        server.stderr().contains("taken over from a server that is gone, requests in it: 1\n"),
-        "{}",
-        server.stderr()
-    );
+    server.wait_for_stderr("taken over from a server that is gone, requests in it: 1\n").unwrap();
     assert_eq!(fs::read(fifo.path()).unwrap(), contents);
     assert_eq!(server.stop().unwrap().code(), Some(0));
     assert_eq!(world.queued(), None);

@@ -39,9 +39,8 @@ fn auto_falls_back_where_a_filter_forbids_the_best_and_says_so() {
     client.send(b"probe\n").unwrap();
     assert_eq!(client.take(6).unwrap(), b"probe\n");
     drop(client);
-    let said = server.stderr();
-    assert!(said.contains("driver epoll: a seccomp filter forbids io_uring"), "{said}");
-    assert!(server.stop().unwrap().success(), "{said}");
+    server.wait_for_stderr("driver epoll: a seccomp filter forbids io_uring").unwrap();
+    assert!(server.stop().unwrap().success(), "{}", server.stderr());
 }
 
 /// With a ring and without.

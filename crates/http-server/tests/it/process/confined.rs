@@ -48,6 +48,6 @@ fn programs_and_a_sandbox_exclude_each_other() {
     fs::create_dir(&programs).unwrap();
     command.args(["--sandbox", "auto", "--cgi-dir"]).arg(programs);
     let mut server = Server::start_command(command, 1).unwrap();
-    assert!(server.stderr().contains("--sandbox auto: not confined: --cgi-dir"), "{}", server.stderr());
+    server.wait_for_stderr("--sandbox auto: not confined: --cgi-dir").unwrap();
     assert!(server.stop().unwrap().success());
 }

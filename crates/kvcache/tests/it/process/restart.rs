@@ -113,12 +113,12 @@ fn what_is_not_whole_is_lost_and_the_snapshot_on_disk_is_loaded() {
     stop(&mut server).unwrap();
     // The newer keys are those in memory.
     let (mut server, _manager) = service.start().unwrap();
-    assert!(server.stderr().contains("have been taken"), "{}", server.stderr());
+    server.wait_for_stderr("have been taken").unwrap();
     stop(&mut server).unwrap();
     let kept = File::from(service.kept.as_ref().unwrap().try_clone().unwrap());
     kept.set_len(kept.metadata().unwrap().len() - 1).unwrap();
     let (mut server, _manager) = service.start().unwrap();
-    assert!(server.stderr().contains("was ended while it wrote them"), "{}", server.stderr());
+    server.wait_for_stderr("was ended while it wrote them").unwrap();
     ask(&mut server.connect().unwrap(), "GET a", "$1\r\n1\r\n").unwrap();
     stop(&mut server).unwrap();
 }
