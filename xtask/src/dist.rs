@@ -135,8 +135,10 @@ impl Build<'_> {
     fn command(&self) -> Command {
         let Self { tree, cargo_home, target_directory, target, profile, packages, programs } = self;
         let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
-        let is_static = "-Ctarget-feature=+crt-static".to_owned();
-        let flags = [remap(cargo_home, "/cargo"), remap(tree, "/quintet"), is_static].join("\x1f");
+        // The linker hashes all that it writes into the build id: with symbols, also the names that LTO gives to functions of
+        // other crates, which differ from build to build where the code does not.
+        let [is_static, without_symbols] = ["-Ctarget-feature=+crt-static", "-Cstrip=symbols"].map(str::to_owned);
+        let flags = [remap(cargo_home, "/cargo"), remap(tree, "/quintet"), is_static, without_symbols].join("\x1f");
         // Those of C, which some crates bring, say it otherwise.
         let c_flags = flags_of_c(&[(cargo_home, "/cargo"), (tree, "/quintet"), (target_directory, "/target")]);
         let mut command = cargo();
