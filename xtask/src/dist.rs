@@ -135,8 +135,8 @@ impl Build<'_> {
     fn command(&self) -> Command {
         let Self { tree, cargo_home, target_directory, target, profile, packages, programs } = self;
         let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
-        // The linker hashes all that it writes into the build id: with symbols, also the names that LTO gives to functions of
-        // other crates, which differ from build to build where the code does not.
+        // The linker hashes all that it writes into the build id: with symbols, also the names that LTO gives to functions that
+        // another unit calls, which differ from build to build where the code does not.
         let [is_static, without_symbols] = ["-Ctarget-feature=+crt-static", "-Cstrip=symbols"].map(str::to_owned);
         let flags = [remap(cargo_home, "/cargo"), remap(tree, "/quintet"), is_static, without_symbols].join("\x1f");
         // Those of C, which some crates bring, say it otherwise.
