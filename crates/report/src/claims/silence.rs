@@ -65,6 +65,16 @@ impl<'a> MatrixView<'a> {
         self.ratio(row, column).ok_or(Silence::NoCommonBlock)
     }
 
+    /// Says why a cell's figure that is shown is not judged, if it is not: its own figures are in doubt, or those that it would be
+    /// compared with.
+    pub(crate) fn unjudged(&self, row: usize, column: usize) -> Option<Silence<'a>> {
+        let is_beside = Some(row) != self.reference && self.ratio(row, column).is_some();
+        if is_beside {
+            return self.compared_ratio(row, column).err();
+        }
+        self.sound(row, column).err().filter(Silence::is_doubt)
+    }
+
     /// Says why the figures of a cell are missing or in doubt, if they are.
     pub(crate) fn sound(&self, row: usize, column: usize) -> Result<(), Silence<'a>> {
         let figures = match self.outcome(row, column) {

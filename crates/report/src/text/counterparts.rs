@@ -75,9 +75,9 @@ fn entry(view: &MatrixView<'_>, row: usize, column: usize, reasons: &mut Reasons
         lines.push(format!("{mark}{}\u{a0}`{}`", times(ratio.median), view.reference_label()));
     }
     let text = lines.join("<br>");
-    match view.sound(row, column) {
-        Err(silence) if silence.is_doubt() => reasons.entry(&text, silence.words(view.reference_label())),
-        Ok(()) | Err(_) => text,
+    match view.unjudged(row, column) {
+        Some(silence) => reasons.entry(&text, silence.words(view.reference_label())),
+        None => text,
     }
 }
 

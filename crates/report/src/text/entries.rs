@@ -66,13 +66,11 @@ pub(super) fn entry(view: &MatrixView<'_>, row: usize, column: usize, reasons: &
         }
         (None, None) => return not_measured(view, row, column, reasons),
     };
-    match view.sound(row, column) {
-        Err(silence) if silence.is_doubt() => {
-            let why = silence.words(view.reference_label());
-            format!("{}{beside}", reasons.entry(&cost, why))
-        }
-        Ok(()) | Err(_) => format!("{cost}{beside}"),
-    }
+    let cost = match view.unjudged(row, column) {
+        Some(silence) => reasons.entry(&cost, silence.words(view.reference_label())),
+        None => cost,
+    };
+    cost + &beside
 }
 
 /// `n/a (a)`: a cell without a cost.

@@ -131,6 +131,8 @@ fn name(cell: &Cell, is_reference: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use results::{CellResult, Flag, FlagCount, Outcome};
+
     use super::*;
     use crate::sample;
 
@@ -156,6 +158,31 @@ mod tests {
         assert!(row("| *null server*").contains("**"), "{text}");
         assert!(row("| | ").contains("<br>noise 1.013×") && row("| | ").contains("<br>at "), "{text}");
         assert!(!text.contains("A/A control"), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_compared_with_a_reference_in_doubt_and_each_figure_says_so() {
+        let mut summary = sample::summary();
+        let reference = summary.setup.reference.clone();
+        let (first, flag) = (summary.setup.workloads[0].name.clone(), FlagCount { flag: Flag::Noisy, visits: 4 });
+        let of = |result: &&mut CellResult| result.cell == reference && result.workload == first;
+        let Outcome::Measured(figures) = &mut summary.results.iter_mut().find(of).unwrap().outcome else { panic!() };
+        figures.flags = vec![flag];
+        let text = text(&summary);
+        let entries = |start: &str| {
+            let line = text.lines().find(|line| line.starts_with(start)).unwrap();
+            line.split(" | ").skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let letter = |why: &str| {
+            let (before, _) = text.split_once(&format!(") {why}")).unwrap_or_else(|| panic!("{why}: {text}"));
+            format!(" ({})", &before[before.len() - 1..])
+        };
+        let (own, others) = (letter("in doubt: flagged noisy"), letter("not compared: epoll is in doubt here"));
+        assert!(entries("| **`epoll`**, reference")[0].contains(&own), "{text}");
+        for row in ["| `uring`", "| *nginx, sendfile on 1.2.3*"] {
+            assert!(entries(row)[0].contains(&others) && !entries(row)[0].contains('~'), "{text}");
+            assert!(entries(row)[1..].iter().all(|entry| !entry.contains(&others)), "{text}");
+        }
     }
 
     #[test]
