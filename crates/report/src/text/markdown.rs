@@ -102,3 +102,16 @@ fn keep(figures: &Figures) -> Option<String> {
     let bytes = figures.bytes_per_key.map(|bytes| format!("{:.1}", bytes.median));
     bytes.or_else(|| figures.hit_ratio.map(|hits| format!("{:.1} %", hits.median * 100.0)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn costs_with_misses_are_not_compared_and_say_so() {
+        let mut text = String::new();
+        costs(&sample::cache(), &mut text);
+        assert_eq!(text.matches("not compared: a miss costs less than a hit").count(), 1, "{text}");
+    }
+}
