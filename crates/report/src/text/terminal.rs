@@ -28,12 +28,14 @@ pub fn table(summary: &Summary) -> String {
     for claim in claims::stamps(std::slice::from_ref(&view)).iter().chain([&claims::headline(&view)]) {
         text += &format!("{}\n", claim.text().replace('\u{a0}', " "));
     }
+    let is_uncompared = view.compared().any(|row| columns.iter().any(|&column| is_uncompared(&view, row, column)));
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "×: multiples of {} in the same block, below 1 is cheaper; intervals are in the report.{} `!`: flagged or failed visits.",
+        "×: multiples of {} in the same block, below 1 is cheaper; intervals are in the report.{} `!`: flagged or failed visits.{}",
         view.reference_label(),
-        if view.is_ranked() { " `~`: no difference seen." } else { "" }
+        if view.is_ranked() { " `~`: no difference seen." } else { "" },
+        if is_uncompared { " `?`: not compared, the report says why." } else { "" }
     );
     if summary.setup.quick {
         text.push_str("A run without --quick takes longer slices and more blocks.\n");
@@ -64,11 +66,21 @@ fn entry(view: &MatrixView<'_>, row: usize, column: usize) -> String {
     let mark = if view.is_doubtful(row, column) || has_mark(figures) { "!" } else { "" };
     match (view.cpu(row, column), view.ratio(row, column)) {
         (_, Some(ratio)) if Some(row) != view.reference => {
-            format!("{}{}{mark}", times(ratio.median), if view.is_same(row, column) { " ~" } else { "" })
+            let verdict = match (is_uncompared(view, row, column), view.is_same(row, column)) {
+                (true, _) => " ?",
+                (false, true) => " ~",
+                (false, false) => "",
+            };
+            format!("{}{verdict}{mark}", times(ratio.median))
         }
         (Some(cpu), _) => format!("{} µs{mark}", significant(cpu.median)),
         (None, _) => "no CPU".to_owned(),
     }
+}
+
+/// True if a multiple is shown of a cell that is sound itself, but has nothing sound beside it, or must not be compared.
+fn is_uncompared(view: &MatrixView<'_>, row: usize, column: usize) -> bool {
+    view.unjudged(row, column).is_some_and(|silence| !silence.is_doubt())
 }
 
 fn has_mark(figures: &Figures) -> bool {
@@ -89,4 +101,31 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use results::{Flag, FlagCount};
+
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_multiple_of_a_reference_in_doubt_is_marked() {
+        let mut summary = sample::summary();
+        assert!(!table(&summary).contains('?'), "{}", table(&summary));
+        let (reference, first) = (summary.setup.reference.clone(), summary.setup.workloads[0].name.clone());
+        let of = |result: &&mut results::CellResult| result.cell == reference && result.workload == first;
+        let Outcome::Measured(figures) = &mut summary.results.iter_mut().find(of).unwrap().outcome else { panic!() };
+        figures.flags = vec![FlagCount { flag: Flag::Noisy, visits: 4 }];
+        let text = table(&summary);
+        let row = |cell: &str| {
+            let line = text.lines().find(|line| line.starts_with(cell)).unwrap();
+            line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(row("http-server/epoll")[1], "µs!", "{text}");
+        assert_eq!(row("http-server/uring")[1], "?", "{text}");
+        assert_eq!(row("http-server/uring").iter().filter(|word| *word == "?").count(), 1, "{text}");
+        assert!(text.contains(" `?`: not compared, the report says why.\n"), "{text}");
+    }
 }

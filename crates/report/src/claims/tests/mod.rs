@@ -120,14 +120,18 @@ fn terminal(summary: &Summary) -> Law {
     let lines: Vec<&str> = text.lines().collect();
     let workloads: Vec<&str> = lines[0].split_whitespace().skip(4).collect();
     for line in lines.iter().filter(|line| line.contains("/id ")) {
-        let mut words = line.replace(" µs", "µs").replace(" ~", "~").replace("no CPU", "no-CPU");
+        let mut words = line.replace(" µs", "µs").replace(" ~", "~").replace(" ?", "?").replace("no CPU", "no-CPU");
         if words.contains("B/key") || words.contains("% hits") {
             continue;
         }
         words = words.replace("/id", "");
         let entries: Vec<&str> = words.split_whitespace().collect();
         for (workload, entry) in workloads.iter().zip(&entries[1..]) {
-            oracle.entry(entries[0], workload, entry.trim_end_matches('!'))?;
+            let entry = entry.trim_end_matches('!');
+            let figure = entry.trim_end_matches('?');
+            oracle.entry(entries[0], workload, figure)?;
+            let is_uncompared = figure.contains('×') && oracle.is_uncompared(entries[0], workload);
+            ensure((figure != entry) == is_uncompared, || format!("{} {workload}: {entry}", entries[0]))?;
         }
     }
     let claims = lines.iter().skip_while(|line| !line.is_empty()).filter(|line| line.ends_with('.'));

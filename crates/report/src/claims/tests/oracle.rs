@@ -87,6 +87,11 @@ impl<'a> Oracle<'a> {
         self.raw_ratio(label, workload).filter(|_| may_compare)
     }
 
+    /// True if a cell that is not in doubt may not be compared.
+    pub(super) fn is_uncompared(&self, label: &str, workload: &str) -> bool {
+        !self.is_doubtful(label, workload) && self.ratio(label, workload).is_none()
+    }
+
     pub(super) fn differs(ratio: &Ratio, floor: f64) -> bool {
         let outside = ratio.median > 1.0 + floor || ratio.median < 1.0 / (1.0 + floor);
         ratio.blocks >= 3 && outside && (ratio.lo > 1.0) == (ratio.hi > 1.0) && ratio.lo != 1.0 && ratio.hi != 1.0
