@@ -133,6 +133,8 @@ impl<P: Protocol> Slot<P> {
             self.is_broken |= read.and_then(|()| self.write(key, cx)).is_err();
         }
         let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
+        // A quiet connection holds none, or its next reply would be written to memory that nothing has touched since.
+        session.outbox().return_buffer(&mut cx.buffers);
         end_output(session, self.socket.as_fd(), cx.now);
         // All may have been written just as this turn's share was used up: held input has not had its chance then.
         let is_unanswered =
@@ -193,7 +195,6 @@ impl<P: Protocol> Slot<P> {
                         cx.tally.0.bytes_out += n as u64;
                         session.sent(cx.now);
                         session.report_sent(cx.protocol, clock::now);
-                        session.outbox().return_buffer(&mut cx.buffers);
                         quota = quota.saturating_sub(n);
                         *is_paused = quota == 0;
                     }

@@ -214,6 +214,7 @@ macro_rules! each_law {
                 a_stream_that_nobody_takes_ends_the_connection
                 the_end_of_input_is_told_once_and_answered_last
                 a_drain_is_the_end_of_input_of_idle_connections
+                an_answered_connection_keeps_no_buffer
             }
             timeouts {
                 an_idle_connection_is_closed_and_activity_postpones_that

@@ -2,10 +2,10 @@
 
 use std::{thread, time::Duration};
 
-use crate::{Client, Server, eventually};
+use crate::{Client, ConnectionModel, Server, eventually};
 use anyhow::ensure;
 
-use super::case::{PLAIN, Setup, ask};
+use super::case::{Driver, PLAIN, Setup, ask};
 
 const LEN: usize = 6 << 20;
 /// Less output than a streamed reply has may be held at a time.
@@ -150,6 +150,31 @@ pub fn a_drain_is_the_end_of_input_of_idle_connections() {
         client.expect_all(b"farewell\n")?;
         let status = server.wait()?;
         ensure!(status.success(), "{status}: {}", server.stderr());
+        Ok(())
+    });
+}
+
+/// A connection that has nothing to say gives its buffer to those that have: memory that each keeps would grow with them, and
+/// have to be freed by a timer.
+pub fn an_answered_connection_keeps_no_buffer() {
+    const COUNT: u64 = 400;
+    const BYTES: usize = 256 << 10;
+    let lends = |driver: Driver| driver.descriptor().connection != ConnectionModel::Thread;
+    let setup = Setup { args: &["--streams"], threads: &[1], drivers: lends, ..PLAIN };
+    setup.check_server(|server, case| {
+        let mut idle = Vec::new();
+        let (mut first, mut most) = (None, 0);
+        for _ in 0..COUNT {
+            let mut client = server.connect()?;
+            client.send(format!("stream {BYTES}\n").as_bytes())?;
+            client.expect(&streamed(BYTES))?;
+            idle.push(client);
+            most = server.process().resident_bytes()?.max(most);
+            first.get_or_insert(most);
+        }
+        let each = (most - first.unwrap_or_default()) / COUNT;
+        eprintln!("{}: {each} bytes for each of {COUNT} connections", case.driver);
+        ensure!(each < BYTES as u64 / 8, "{each} bytes are kept for each of {COUNT} connections");
         Ok(())
     });
 }
