@@ -295,18 +295,15 @@ fn archive(members: &[(&str, Vec<u8>)], epoch: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
     use crate::verify::{are_tools_required, is_installed};
 
-    /// Programs that answer `--generate`, and do nothing else.
+    /// Programs that answer `--generate`, and do nothing else. A shell writes them: what this process has open for writing, a child
+    /// that another test starts meanwhile has open, too, and then it cannot be executed (ETXTBSY).
     fn packages(directory: &Path) -> Vec<Package> {
-        for program in servers::programs() {
-            let path = directory.join(program);
-            fs::write(&path, "#!/bin/sh\n# GLIBC_2.9 GLIBC_2.34\necho \"$2\"\n").unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        }
+        let write = r##"for program; do printf '#!/bin/sh\n# GLIBC_2.9 GLIBC_2.34\necho "$2"\n' > "$program"; done; chmod 755 "$@""##;
+        let paths = servers::programs().into_iter().map(|program| directory.join(program));
+        assert!(Command::new("sh").args(["-c", write, "sh"]).args(paths).status().unwrap().success());
         generate_texts(directory, &servers::programs()).unwrap();
         let release = Release {
             programs: directory,
