@@ -12,8 +12,9 @@ pub struct KnownWorkload {
 
 /// Columns that can be read side by side.
 const COLUMNS_MAX: usize = 6;
-/// Rows of ours; beyond that only the reference's neighbours in one dimension are shown.
-const OURS_MAX: usize = 12;
+/// Rows of ours, enough for every driver and a second dimension beside it; beyond that only the reference's neighbours in one
+/// dimension are shown.
+const OURS_MAX: usize = 20;
 
 /// A part of a matrix, itself a matrix.
 pub(super) struct Selection {
@@ -176,6 +177,15 @@ mod tests {
             .map(|cell| cost(&selection.summary, cell))
             .collect();
         assert!(costs.len() > 2 && costs.is_sorted(), "{costs:?}");
+    }
+
+    #[test]
+    fn drivers_and_what_varies_beside_them_fit_together() {
+        let mut whole = sample::crossed();
+        whole.setup.cells.retain(|cell| cell.factors["store"] != "std");
+        assert!(whole.setup.cells.len() > 12);
+        let selection = Selection::of(&whole, &all_known(&whole));
+        assert_eq!((selection.cells_left, selection.summary.setup.cells.len()), (0, whole.setup.cells.len()));
     }
 
     #[test]
