@@ -2,13 +2,11 @@
 
 use std::fmt::Write as _;
 
-use results::{Cell, Role, Setup, TurnPlan, Workload};
+use results::{Cell, Role, Setup, Workload};
 
-use crate::plan::{
-    minutes::minutes,
-    order,
-    subjects::{self, Subject},
-    warm_up,
+use crate::{
+    plan::{minutes::minutes, order, subjects::Subject, warm_up},
+    run::pair::RoundShape,
 };
 
 /// Starting a server and a generator, connecting, stopping and reading /proc, for the estimate of a run's time.
@@ -48,14 +46,12 @@ fn block_with(subject: &Subject, setup: &Setup, slice_s: f64, warm_up_s: impl Fn
 
 /// Seconds of a visit's turns beside the reference, which is started and warmed up for them.
 fn turns_s(subject: &Subject, setup: &Setup, cell: &Cell, workload: &Workload) -> f64 {
-    const WARM_UP_TURNS: f64 = 2.0;
-    match setup.turns {
-        Some(TurnPlan { turn_s, pairs }) if cell.id != setup.reference && subjects::takes_turns(workload) => {
-            let preload_s = if subject.preload_only_checks() { 0.0 } else { subject.preload_s(workload) };
-            2.0 * turn_s * (f64::from(pairs) + WARM_UP_TURNS) + VISIT_OVERHEAD_S + preload_s
-        }
-        _ => 0.0,
-    }
+    let turns = setup.turns.filter(|_| cell.id != setup.reference).and_then(|plan| subject.turns(workload, plan));
+    turns.map_or(0.0, |RoundShape { turn, pairs, warm_up_turns }| {
+        let preload_s = if subject.preload_only_checks() { 0.0 } else { subject.preload_s(workload) };
+        let turn_s = subject.round_s(workload).unwrap_or(0.0).max(turn.as_secs_f64());
+        2.0 * turn_s * f64::from(pairs + warm_up_turns) + VISIT_OVERHEAD_S + preload_s
+    })
 }
 
 /// Text of `--list`.
@@ -137,6 +133,7 @@ mod tests {
     use results::NotRun;
 
     use super::*;
+    use crate::plan::subjects;
     use crate::samples;
 
     #[test]

@@ -212,7 +212,7 @@ fn setup(
         slice_s: pace.slice_s,
         warmup_s: spec.warmup_s,
         max_warmup_s: warm_up::of_subject(spec.max_warmup_s, subject, spec.remote.is_some()),
-        turns: spec.turns.filter(|_| workloads.iter().any(subjects::takes_turns)),
+        turns: spec.turns.filter(|plan| workloads.iter().any(|workload| subject.turns(workload, *plan).is_some())),
         calibration: None,
         retries_max: if spec.is_quick { QUICK_RETRIES } else { RETRIES },
         retry_budget_s: spec.is_quick.then_some(subject.quick_retry_budget_s()),
@@ -249,6 +249,27 @@ fn not_run(setup: &Setup, subject: &Subject, unavailable: &[(String, String)]) -
     setup.selected().filter_map(why).collect()
 }
 
+/// Returns what is to be said of visits in turns.
+fn turn_notes(plan: TurnPlan, subject: &Subject, workloads: &[Workload]) -> Vec<String> {
+    let TurnPlan { turn_s, pairs } = plan;
+    let mut notes = Vec::new();
+    if workloads.iter().any(subjects::takes_turns) {
+        notes.push(format!(
+            "Ratios of cost of closed loops are those of {pairs} pairs of turns in each visit, in which the server and a fresh reference, both alive, are loaded for {} ms at a time.",
+            (turn_s * 1e3).round()
+        ));
+    }
+    let rounds: Vec<&str> =
+        workloads.iter().filter(|it| subject.round_s(it).is_some()).map(|it| it.name.as_str()).collect();
+    if !rounds.is_empty() {
+        notes.push(format!(
+            "Ratios of cost under {} are those of one pair of turns in each visit, in which the server and a fresh reference each answer every client once.",
+            rounds.join(" and ")
+        ));
+    }
+    notes
+}
+
 fn notes(spec: &RunSpec, pace: &Pace, subject: &Subject, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
     let mut notes = vec![
         "Every visit starts a fresh server process; a block visits every cell and workload once, in random order."
@@ -259,14 +280,7 @@ fn notes(spec: &RunSpec, pace: &Pace, subject: &Subject, selection: &Selection, 
     notes.extend(subject.note().map(str::to_owned));
     notes.extend(pace.note.clone());
     notes.extend(warm_up::note(spec.warmup_s, spec.max_warmup_s, subject, spec.remote.is_some()));
-    if let Some(TurnPlan { turn_s, pairs }) = spec.turns
-        && workloads.iter().any(subjects::takes_turns)
-    {
-        notes.push(format!(
-            "Ratios of cost of closed loops are those of {pairs} pairs of turns in each visit, in which the server and a fresh reference, both alive, are loaded for {} ms at a time.",
-            (turn_s * 1e3).round()
-        ));
-    }
+    notes.extend(spec.turns.into_iter().flat_map(|plan| turn_notes(plan, subject, workloads)));
     if let Some(remote) = &spec.remote {
         let (prefix, host) = (remote.prefix.join(" "), remote.host);
         notes.push(format!(

@@ -1,5 +1,6 @@
 //! Running it: one visit after the other, on this machine or another.
 
+mod fill;
 pub(crate) mod host;
 pub(crate) mod instructions;
 pub(crate) mod interrupt;

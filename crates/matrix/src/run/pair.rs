@@ -28,8 +28,9 @@ use crate::{
     run::{interrupt::Interrupts, process::Process, visit::Bench},
 };
 
-/// Limit for the last reply of a turn, and for the end of a generator.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// Limit for the last reply of a turn, and for the end of a generator: several times what the slowest workload takes until each
+/// of 20 clients has its copy of a file of 1.7 GiB.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// After the last reply a server still goes back to waiting, which is a part of its turn.
 const SETTLE: Duration = Duration::from_micros(300);
 
@@ -45,18 +46,18 @@ pub(crate) struct RoundShape {
 /// The usual: 0.6 s of each server in twelve turns, behind a tenth of a second. More rounds tell more than longer ones, as processes differ.
 pub(crate) const SHAPE: RoundShape = RoundShape { turn: Duration::from_millis(50), pairs: 12, warm_up_turns: 2 };
 
-/// The cell beside which visits take turns, and how many.
+/// The cell beside which visits take turns, and how many as a rule.
 pub(crate) struct BesideReference {
     pub(crate) reference: Cell,
-    pub(crate) shape: RoundShape,
+    pub(crate) plan: TurnPlan,
 }
 
 impl BesideReference {
     /// Of a matrix whose visits take turns.
     pub(crate) fn of(setup: &Setup) -> Option<Self> {
-        let TurnPlan { turn_s, pairs } = setup.turns?;
+        let plan = setup.turns?;
         let reference = setup.cells.iter().find(|cell| cell.id == setup.reference)?.clone();
-        Some(Self { reference, shape: RoundShape { turn: Duration::from_secs_f64(turn_s), pairs, warm_up_turns: 2 } })
+        Some(Self { reference, plan })
     }
 }
 
@@ -70,23 +71,23 @@ impl Bench {
         server: &Process,
         address: &str,
     ) -> Result<Option<TurnFigures>> {
-        let Some(BesideReference { reference, shape }) = self.turns.get(cells.subject.server()) else {
+        let Some(BesideReference { reference, plan }) = self.turns.get(cells.subject.server()) else {
             return Ok(None);
         };
-        if cell.id == reference.id || !subjects::takes_turns(workload) {
+        let Some(shape) = cells.subject.turns(workload, *plan).filter(|_| cell.id != reference.id) else {
             return Ok(None);
-        }
+        };
         let what = || format!("turns beside {}", reference.id);
         let log = self.scratch.path().join("reference.log");
         let (beside, its_address) = self.start_logged(cells, reference, workload, &[], &log).with_context(what)?;
-        if self.fill(cells, reference, workload, &beside, &its_address)?.is_none() {
+        if self.fill_once(cells, reference, workload, &beside, &its_address)?.is_none() {
             bail!("interrupted");
         }
         let sides = [
             Running { cells, cell: reference, server: &beside, address: &its_address },
             Running { cells, cell, server, address },
         ];
-        let pairs = self.side_by_side(&sides, workload, *shape, &mut fastrand::Rng::new()).with_context(what)?;
+        let pairs = self.side_by_side(&sides, workload, shape, &mut fastrand::Rng::new()).with_context(what)?;
         let Some(pairs) = pairs else { bail!("interrupted") };
         beside.stop().with_context(what)?;
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use loadgen::result::{Latency as RunLatency, RunResult};
 use results::{
     Arrivals, Cell, Flag, Role, Workload,
@@ -193,11 +193,7 @@ impl Bench {
         address: &str,
     ) -> Result<Option<Loaded>> {
         let load_s = cells.subject.load_s(workload, self.timing.slice_s, self.timing.longest_warmup_s());
-        let key = (cell.id.clone(), workload.name.clone());
-        let is_checked = cells.subject.preload_only_checks() && self.checked.borrow().contains(&key);
-        let filled = if is_checked { Some(None) } else { self.fill(cells, cell, workload, server, address)? };
-        let Some(bytes_per_key) = filled else { return Ok(None) };
-        self.checked.borrow_mut().insert(key);
+        let Some(bytes_per_key) = self.fill_once(cells, cell, workload, server, address)? else { return Ok(None) };
         let mut arguments = match &self.machine {
             Machine::Here => self.load_arguments(cells, cell, workload, address, server),
             // The generator cannot see the process, so its CPU time is read before and after the run: the warm-up is a
@@ -227,34 +223,6 @@ impl Bench {
         let (host, process) = self.readings(server)?.since(&before);
         let turns = self.turns_beside_reference(cells, cell, workload, server, address)?;
         Ok(Some(Loaded { bytes_per_key, run, host, process, turns }))
-    }
-
-    /// Stores the keys or checks the documents if the workload has some, and says what that added per key, where keys are
-    /// kept; `None` when the user asked to stop at once.
-    pub(crate) fn fill(
-        &self,
-        cells: &Cells,
-        cell: &Cell,
-        workload: &Workload,
-        server: &Process,
-        address: &str,
-    ) -> Result<Option<Option<f64>>> {
-        // The null server keeps nothing, and has one document for all.
-        let Some(prepared) = workload.prepared().filter(|_| cell.role != Role::Null) else { return Ok(Some(None)) };
-        let site = self.scratch.site();
-        let target = Target { workload, role: cell.role, address, site: &site.to_string_lossy() };
-        let empty = self.process(server)?.rss_bytes;
-        let arguments = cells.understood_by(cell, cells.subject.preload_arguments(&target, &self.timing));
-        let prepare_s = cells.subject.preload_s(workload);
-        let Some(run) = self.generate(&arguments, prepare_s).context("before the load")? else { return Ok(None) };
-        if run.ok < u64::from(prepared) {
-            bail!("{} of {prepared} keys were stored or documents right: {:?}", run.ok, run.errors);
-        }
-        cells.subject.check_answers(workload, &site, &run)?;
-        cells.subject.check_sessions(workload, &run)?;
-        let added = self.process(server)?.rss_bytes.saturating_sub(empty);
-        let is_kept = workload.keys.is_some() && !workload.allows_misses;
-        Ok(Some(is_kept.then(|| added as f64 / f64::from(prepared))))
     }
 
     pub(crate) fn load_arguments(
@@ -291,7 +259,7 @@ impl Bench {
         arguments
     }
 
-    fn process(&self, server: &Process) -> Result<Snapshot> {
+    pub(super) fn process(&self, server: &Process) -> Result<Snapshot> {
         Snapshot::parse(&self.machine.read(server.pid())?, server.pid())
     }
 

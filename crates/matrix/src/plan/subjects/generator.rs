@@ -167,28 +167,6 @@ pub(crate) fn without(arguments: &[String], options: &[&str]) -> Vec<String> {
     words
 }
 
-/// Most connections of a load in turns.
-const TURN_CONNECTIONS_MAX: u32 = 256;
-
-/// True if visits under the workload take turns beside the reference, where turns are wanted: in a closed loop, which nobody paces,
-/// over no more connections than a few turns can open.
-pub(crate) fn takes_turns(workload: &Workload) -> bool {
-    let is_plain = workload.arrivals == Arrivals::Closed && workload.repetitions.is_none();
-    is_plain && workload.connections <= TURN_CONNECTIONS_MAX
-}
-
-/// Longest time for all turns of a visit.
-const TURNS_WITHIN: &str = "10m";
-
-/// Returns the arguments of a load with a duration as those of the same load in turns.
-pub(crate) fn in_turns(arguments: &[String]) -> Vec<String> {
-    let mut arguments = without(arguments, &["-d", "--warmup", "--max-warmup", "--server-pid"]);
-    arguments.retain(|word| word != "--timeline");
-    // Behind the subcommand.
-    arguments.splice(1..1, words(["--turns", "-d", TURNS_WITHIN]));
-    arguments
-}
-
 pub(super) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
@@ -197,17 +175,4 @@ pub(super) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
 pub(crate) fn shortened(text: &str) -> String {
     const CHARACTERS_MAX: usize = 200;
     text.chars().take(CHARACTERS_MAX).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_load_in_turns_has_no_time_of_its_own_and_watches_no_server() {
-        let given = "http -t 1 -c 64 -d 300ms --warmup 200ms --max-warmup 2000ms --pin 1 --format json --server-pid 7 --timeline http://a/";
-        let given: Vec<String> = given.split(' ').map(str::to_owned).collect();
-        let turns = in_turns(&given).join(" ");
-        assert_eq!(turns, "http --turns -d 10m -t 1 -c 64 --pin 1 --format json http://a/");
-    }
 }

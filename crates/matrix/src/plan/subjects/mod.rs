@@ -10,6 +10,7 @@ mod limits;
 mod lookup;
 mod mq;
 mod select;
+mod turns;
 
 use std::{
     collections::BTreeMap,
@@ -26,12 +27,11 @@ use servers::{LoadKind, Server, Workload as Spec};
 use self::generator::{
     ANY_PORT, amount_arguments, base, load_s, outstanding_arguments, time_arguments, tls_arguments, words,
 };
-pub(crate) use self::generator::{
-    OPEN_FRACTION, Target, Timing, in_turns, listening_at, shortened, takes_turns, without,
-};
+pub(crate) use self::generator::{OPEN_FRACTION, Target, Timing, listening_at, shortened, without};
 pub(crate) use self::limits::{cannot_be_shared, cannot_run};
 pub(crate) use self::lookup::{known_workloads, named, names};
 pub(crate) use self::select::{arguments, calibrate, select, select_with};
+pub(crate) use self::turns::{in_turns, takes_turns};
 pub(crate) use super::workload_names::{VARIANT_MARK, asks_for_site, plain};
 use crate::{
     plan::{
@@ -147,6 +147,12 @@ trait Load: Sync {
     /// Estimates the time that a load takes.
     fn load_s(&self, _spec: Option<&Spec>, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
         load_s(workload, slice_s, warmup_s)
+    }
+
+    /// Estimates the time in which every client has one answer, under a workload of so many requests that can be made in turns;
+    /// as a rule there is none.
+    fn round_s(&self, _spec: Option<&Spec>, _workload: &Workload) -> Option<f64> {
+        None
     }
 
     /// Returns which of the addresses that our server prints is the one to load.
@@ -366,10 +372,6 @@ impl Subject {
 
     pub(crate) fn warms_up_until_steady(&self) -> bool {
         self.load.warms_up_until_steady()
-    }
-
-    pub(crate) fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
-        self.load.load_s(self.spec(&workload.name), workload, slice_s, warmup_s)
     }
 
     pub(crate) fn listener(&self, workload: &Workload) -> usize {

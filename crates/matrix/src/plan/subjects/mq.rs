@@ -131,9 +131,14 @@ impl Load for Mq {
     }
 
     fn load_s(&self, spec: Option<&Spec>, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
+        let round_s = self.round_s(spec, workload).zip(workload.repetitions);
+        round_s.map_or_else(|| load_s(workload, slice_s, warmup_s), |(round_s, each)| round_s * f64::from(each))
+    }
+
+    fn round_s(&self, spec: Option<&Spec>, workload: &Workload) -> Option<f64> {
         let per_s = if spec.is_some_and(|spec| sink(spec) == "splice") { SPLICE_BYTES_PER_S } else { READ_BYTES_PER_S };
-        let all = |each| workload.body_bytes as f64 * f64::from(workload.connections) * f64::from(each);
-        workload.repetitions.map_or_else(|| load_s(workload, slice_s, warmup_s), |each| all(each) / per_s)
+        let all = workload.body_bytes as f64 * f64::from(workload.connections);
+        workload.repetitions.map(|_| all / per_s)
     }
 
     fn load_arguments(&self, _server: &Server, spec: &Spec, target: &Target<'_>) -> Vec<String> {
