@@ -263,7 +263,7 @@ fn turn_notes(plan: TurnPlan, subject: &Subject, workloads: &[Workload]) -> Vec<
         workloads.iter().filter(|it| subject.round_s(it).is_some()).map(|it| it.name.as_str()).collect();
     if !rounds.is_empty() {
         notes.push(format!(
-            "Ratios of cost under {} are those of one pair of turns in each visit, in which the server and a fresh reference each answer every client once.",
+            "Ratios of cost under {} are those of one pair of turns in each visit, in which the server and a fresh reference each answer every client at least once.",
             rounds.join(" and ")
         ));
     }

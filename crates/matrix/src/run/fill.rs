@@ -1,4 +1,4 @@
-//! What a server must hold before it is measured.
+//! Content of a server before it is measured: stored, or checked.
 
 use anyhow::{Context as _, Result, bail};
 use results::{Cell, Role, Workload};

@@ -42,7 +42,7 @@ impl Subject {
         let TurnPlan { turn_s, pairs } = plan;
         let usual = RoundShape { turn: Duration::from_secs_f64(turn_s), pairs, warm_up_turns: 2 };
         match self.round_s(workload) {
-            // So long that what a process does first does not count.
+            // A turn of the full size takes seconds: several would be dear.
             Some(_) => Some(RoundShape { pairs: 1, warm_up_turns: 0, ..usual }),
             None => takes_turns(workload).then_some(usual),
         }
