@@ -77,7 +77,17 @@ impl KeepArgs {
 pub(super) enum Label {
     None,
     Cpu { effect: f64 },
-    P99 { effect: f64 },
+    P99(Tail),
+}
+
+/// Effect on the 99th percentile: one request of [`TAIL_EVERY`] is held up.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct Tail {
+    /// As asked for.
+    pub(super) effect: f64,
+    pub(super) pause_us: f64,
+    /// Effect that this pause had in a pilot.
+    pub(super) moved: f64,
 }
 
 /// Labels of all pairs, with what makes their digest impossible to guess.
@@ -95,21 +105,29 @@ impl Opened {
     }
 }
 
-/// Order to draw effects: the cost and the percentile of the base, by which effects become times, and their sizes.
+/// Order to burn as much as effects of these sizes need: the cost in a pilot, by which they become times.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct BaseOrder {
+    pub(super) cost_ns: f64,
+    pub(super) effects_percent: Vec<f64>,
+}
+
+/// Order to draw effects.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct SealOrder {
-    pub(super) cost_ns: f64,
-    pub(super) p99_us: f64,
     pub(super) trials: u32,
     pub(super) effects_percent: Vec<f64>,
-    pub(super) tail_effects_percent: Vec<f64>,
+    pub(super) tails: Vec<Tail>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
 enum Order {
-    /// Two equal servers.
-    Pilot,
+    /// Two servers with an effect that is no secret.
+    Pilot {
+        label: Label,
+    },
+    Base(BaseOrder),
     Seal(SealOrder),
     Start {
         trial: u32,
@@ -122,15 +140,15 @@ enum Order {
 #[serde(tag = "answer", rename_all = "kebab-case")]
 enum Answer {
     Running(Running),
-    Sealed(Sealed),
+    Base(Base),
+    Sealed { digest: String },
     Stopped,
     Opened(Opened),
 }
 
-/// Digest of the labels, and the server that all are compared with.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct Sealed {
-    pub(super) digest: String,
+/// The server that all are compared with.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct Base {
     /// CPU time of a request, and the part of it that is burnt.
     pub(super) cost_ns: f64,
     pub(super) burn_ns: f64,
@@ -166,14 +184,21 @@ impl Keeper {
         Ok(Self(Process::start_fed(&command, &cpus, &log, Stdio::piped(), Stdio::piped())?))
     }
 
-    pub(super) fn pilot(&mut self) -> Result<Running> {
-        self.running(&Order::Pilot)
+    /// Starts two servers with an effect that is no secret.
+    pub(super) fn pilot(&mut self, label: Label) -> Result<Running> {
+        self.running(&Order::Pilot { label })
     }
 
-    /// Has the labels drawn.
-    pub(super) fn seal(&mut self, order: SealOrder) -> Result<Sealed> {
-        let Answer::Sealed(sealed) = self.ask(&Order::Seal(order))? else { bail!(OUT_OF_TURN) };
-        Ok(sealed)
+    /// Settles what every server burns from here on.
+    pub(super) fn base(&mut self, order: BaseOrder) -> Result<Base> {
+        let Answer::Base(base) = self.ask(&Order::Base(order))? else { bail!(OUT_OF_TURN) };
+        Ok(base)
+    }
+
+    /// Has the labels drawn, and returns their digest.
+    pub(super) fn seal(&mut self, order: SealOrder) -> Result<String> {
+        let Answer::Sealed { digest } = self.ask(&Order::Seal(order))? else { bail!(OUT_OF_TURN) };
+        Ok(digest)
     }
 
     /// Starts the two servers of a pair afresh.
@@ -212,7 +237,7 @@ impl Keeper {
 
 /// The keeper's process: answers orders until its input ends.
 pub(crate) fn keep(args: &KeepArgs) -> Result<ExitCode> {
-    let base = Base { burn_ns: BASE_BURN_NS, cost_ns: 0.0, p99_us: 0.0 };
+    let base = Base { burn_ns: BASE_BURN_NS, cost_ns: 0.0 };
     let mut state = State { burners: Burners::new(args)?, servers: Vec::new(), base, opened: None };
     for line in std::io::stdin().lock().lines() {
         let order = serde_json::from_str(&line.context("standard input")?).context("an order")?;
@@ -229,39 +254,32 @@ struct State<'a> {
     opened: Option<Opened>,
 }
 
-/// The server that all are compared with.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Base {
-    /// Part of its cost that is burnt.
-    burn_ns: f64,
-    cost_ns: f64,
-    p99_us: f64,
-}
-
 impl Base {
     /// From a pilot that burnt [`BASE_BURN_NS`]. A server that needs more by itself burns more, so that the largest effect can be
     /// taken away from it.
-    fn of(order: &SealOrder) -> Self {
+    fn of(order: &BaseOrder) -> Self {
         let own_ns = order.cost_ns - BASE_BURN_NS;
         let share = order.effects_percent.iter().fold(0.0, |most: f64, percent| most.max(percent * 0.01)) * BURN_MARGIN;
         let burn_ns = BASE_BURN_NS.max(share * own_ns / (1.0 - share));
-        Self { burn_ns, cost_ns: own_ns + burn_ns, p99_us: order.p99_us }
+        Self { burn_ns, cost_ns: own_ns + burn_ns }
     }
 }
 
 impl State<'_> {
     fn carry_out(&mut self, order: Order) -> Result<Answer> {
         Ok(match order {
-            Order::Pilot => self.run_pair(Label::None)?,
+            Order::Pilot { label } => self.run_pair(label)?,
+            Order::Base(order) => {
+                self.base = Base::of(&order);
+                Answer::Base(self.base)
+            }
             Order::Seal(order) => {
                 let mut random = fastrand::Rng::new();
                 let nonce = (0..NONCE_BYTES).map(|_| format!("{:02x}", random.u8(..))).collect();
-                self.base = Base::of(&order);
                 let opened = Opened { nonce, labels: draw(&order, &mut random) };
                 let digest = opened.seal()?;
                 self.opened = Some(opened);
-                let Base { burn_ns, cost_ns, .. } = self.base;
-                Answer::Sealed(Sealed { digest, cost_ns, burn_ns })
+                Answer::Sealed { digest }
             }
             Order::Start { trial } => {
                 let labels = self.opened.as_ref().context("nothing is sealed")?;
@@ -298,11 +316,13 @@ impl State<'_> {
 
 /// Returns what a server with this label burns, as `loadgen null --burn` takes it.
 fn burns(label: Label, base: Base) -> Vec<String> {
-    let Base { burn_ns, cost_ns, p99_us } = base;
+    let Base { burn_ns, cost_ns } = base;
     match label {
         Label::None => vec![format!("{burn_ns:.1}ns")],
         Label::Cpu { effect } => vec![format!("{:.1}ns", burn_ns + effect * cost_ns)],
-        Label::P99 { effect } => vec![format!("{burn_ns:.1}ns"), format!("{:.1}us/{TAIL_EVERY}", effect * p99_us)],
+        Label::P99(Tail { pause_us, .. }) => {
+            vec![format!("{burn_ns:.1}ns"), format!("{pause_us:.1}us/{TAIL_EVERY}")]
+        }
     }
 }
 
@@ -310,7 +330,7 @@ fn burns(label: Label, base: Base) -> Vec<String> {
 fn draw(order: &SealOrder, random: &mut fastrand::Rng) -> Vec<Label> {
     let both = |percent: &f64| [0.01, -0.01].map(|unit| Label::Cpu { effect: percent * unit });
     let mut kinds: Vec<Label> = order.effects_percent.iter().flat_map(both).collect();
-    kinds.extend(order.tail_effects_percent.iter().map(|percent| Label::P99 { effect: percent * 0.01 }));
+    kinds.extend(order.tails.iter().copied().map(Label::P99));
     random.shuffle(&mut kinds);
     let equal = if kinds.is_empty() { order.trials } else { order.trials * 2 / 5 };
     let mut labels = vec![Label::None; equal as usize];
@@ -323,14 +343,14 @@ fn draw(order: &SealOrder, random: &mut fastrand::Rng) -> Vec<Label> {
 mod tests {
     use super::*;
 
+    const TAIL: Tail = Tail { effect: 0.5, pause_us: 200.0, moved: 0.49 };
+
     fn order(trials: u32) -> SealOrder {
-        SealOrder {
-            cost_ns: 6_000.0,
-            p99_us: 400.0,
-            trials,
-            effects_percent: vec![1.0, 10.0],
-            tail_effects_percent: vec![50.0],
-        }
+        SealOrder { trials, effects_percent: vec![1.0, 10.0], tails: vec![TAIL] }
+    }
+
+    fn base(cost_ns: f64) -> Base {
+        Base::of(&BaseOrder { cost_ns, effects_percent: vec![1.0, 10.0] })
     }
 
     #[test]
@@ -341,22 +361,22 @@ mod tests {
         for effect in [0.01, -0.01, 0.1, -0.1] {
             assert_eq!(count(Label::Cpu { effect }), 6);
         }
-        assert_eq!(count(Label::P99 { effect: 0.5 }), 6);
+        assert_eq!(count(Label::P99(TAIL)), 6);
         assert_ne!(labels, draw(&order(50), &mut fastrand::Rng::with_seed(2)));
     }
 
     #[test]
     fn an_effect_is_a_share_of_the_whole_cost() {
-        let base = Base::of(&order(1));
-        assert_eq!(base, Base { burn_ns: 3_000.0, cost_ns: 6_000.0, p99_us: 400.0 });
+        let base = base(6_000.0);
+        assert_eq!(base, Base { burn_ns: 3_000.0, cost_ns: 6_000.0 });
         assert_eq!(burns(Label::Cpu { effect: -0.1 }, base), ["2400.0ns"]);
-        assert_eq!(burns(Label::P99 { effect: 0.5 }, base), ["3000.0ns", "200.0us/2000"]);
+        assert_eq!(burns(Label::P99(TAIL), base), ["3000.0ns", "200.0us/2000"]);
         assert_eq!(burns(Label::None, base), ["3000.0ns"]);
     }
 
     #[test]
     fn a_dear_server_burns_more_than_the_largest_effect() {
-        let base = Base::of(&SealOrder { cost_ns: 91_000.0, ..order(1) });
+        let base = base(91_000.0);
         assert_eq!((base.burn_ns.round(), base.cost_ns.round()), (12_000.0, 100_000.0));
         assert_eq!(burns(Label::Cpu { effect: -0.1 }, base), ["2000.0ns"]);
     }

@@ -7,6 +7,7 @@
 mod burners;
 mod choice;
 mod keeper;
+mod pilot;
 mod verdict;
 
 use std::{
@@ -26,14 +27,11 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::keeper::{KeepArgs, keep};
 use self::{
     choice::Choice,
-    keeper::{Keeper, Running, SealOrder, Sealed},
+    keeper::{Base, BaseOrder, Keeper, Running, SealOrder},
     verdict::Calibration,
 };
 use crate::{
-    judge::{
-        paired::{self, Decision, ERROR, Known, Pair, RoundValues, Sequence},
-        stats::median,
-    },
+    judge::paired::{self, Decision, ERROR, Known, Pair, RoundValues, Sequence},
     plan::{
         args::seconds,
         cpus::CpuList,
@@ -184,14 +182,9 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode> {
         budget: Duration::from_secs_f64(args.budget),
     };
     let Some((cost_ns, p99_us)) = judge.pilot(&mut keeper)? else { return Ok(interrupted()) };
-    let order = SealOrder {
-        cost_ns,
-        p99_us,
-        trials: args.trials,
-        effects_percent: args.effects.clone(),
-        tail_effects_percent: args.tail_effects.clone(),
-    };
-    let Sealed { digest: seal, cost_ns, burn_ns } = keeper.seal(order)?;
+    let Base { cost_ns, burn_ns } = keeper.base(BaseOrder { cost_ns, effects_percent: args.effects.clone() })?;
+    let Some(tails) = judge.tails(&mut keeper, &args.tail_effects, p99_us)? else { return Ok(interrupted()) };
+    let seal = keeper.seal(SealOrder { trials: args.trials, effects_percent: args.effects.clone(), tails })?;
     fs::write(directory.join("seal.txt"), format!("{seal}\n")).context("seal.txt")?;
     let (cost_us, burn_us) = (cost_ns / 1e3, burn_ns / 1e3);
     eprintln!("a request costs {cost_us:.2} µs, of which {burn_us:.2} are burnt; labels are sealed: {seal}");
@@ -305,16 +298,6 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Measures cost and 99th percentile of the server that all are compared with, on two of them.
-    fn pilot(&mut self, keeper: &mut Keeper) -> Result<Option<(f64, f64)>> {
-        let running = keeper.pilot()?;
-        let Some(pairs) = self.round(&running)? else { return Ok(None) };
-        keeper.stop()?;
-        let turns = || pairs.iter().flat_map(|pair| [pair.base, pair.change]);
-        let over = |values: Vec<f64>| median(&values);
-        Ok(Some((over(turns().map(|turn| turn.cost_ns()).collect()), over(turns().map(|turn| turn.p99_us).collect()))))
-    }
-
     fn round(&mut self, running: &Running) -> Result<Option<Vec<Pair>>> {
         let contender = |server: &keeper::Server| Contender { pid: server.pid, load: server.load.clone() };
         let (base, change) = (contender(&running.base), contender(&running.change));

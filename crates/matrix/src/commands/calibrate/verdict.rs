@@ -102,6 +102,8 @@ struct Case<'a> {
     scores: &'a [f64],
     /// Signed, as a fraction; 0 for equal servers.
     effect: f64,
+    /// The same as it was measured, where it can be known in no other way.
+    truth: f64,
 }
 
 impl Case<'_> {
@@ -111,7 +113,7 @@ impl Case<'_> {
     }
 
     fn is_covered(&self) -> bool {
-        let truth = self.effect.ln_1p();
+        let truth = self.truth.ln_1p();
         self.judged.known.is_none_or(|known| (known.centre - truth).abs() <= known.half_width)
     }
 }
@@ -173,8 +175,8 @@ impl Calibration {
         let _ = writeln!(text, "{}", self.by_time());
         let _ = writeln!(
             text,
-            "Intervals in brackets are of the shares (Wilson, 95 %). The servers are {servers}. An effect is a share of {:.2} µs of CPU time per request, of which {:.2} µs are burnt; \
-             {connections} connections, a closed loop; at most {budget_s:.0} s for each pair, {profile} build, commit {}, {created_utc}, {}, {} cores. \
+            "Intervals in brackets are of the shares (Wilson, 95 %). The servers are {servers}. An effect is a share of {:.2} µs of CPU time per request, of which {:.2} µs are burnt, \
+             or a pause of one request in 2,000 that moved the 99th percentile so far in a pilot; {connections} connections, a closed loop; at most {budget_s:.0} s for each pair, {profile} build, commit {}, {created_utc}, {}, {} cores. \
              Labels sealed before the first pair: sha256 {seal}.",
             cost_ns / 1e3,
             burn_ns / 1e3,
@@ -212,14 +214,15 @@ fn in_percent(effect: f64) -> String {
 /// The judgements by one figure of the pairs that had an effect on it or none at all.
 fn cases<'a>(labels: &[Label], judged: &'a [Judgement], metric: PairMetric) -> Vec<Case<'a>> {
     let case = |judgement: &'a Judgement| {
-        let effect = match (*labels.get(judgement.trial as usize)?, metric) {
-            (Label::None, _) => 0.0,
-            (Label::Cpu { effect }, PairMetric::Cpu) | (Label::P99 { effect }, PairMetric::P99) => effect,
-            (Label::Cpu { .. } | Label::P99 { .. }, _) => return None,
+        let (effect, truth) = match (*labels.get(judgement.trial as usize)?, metric) {
+            (Label::None, _) => (0.0, 0.0),
+            (Label::Cpu { effect }, PairMetric::Cpu) => (effect, effect),
+            (Label::P99(tail), PairMetric::P99) => (tail.effect, tail.moved),
+            (Label::Cpu { .. } | Label::P99(_), _) => return None,
         };
         Some(match metric {
-            PairMetric::Cpu => Case { judged: &judgement.cpu, scores: &judgement.scores, effect },
-            PairMetric::P99 => Case { judged: &judgement.p99, scores: &[], effect },
+            PairMetric::Cpu => Case { judged: &judgement.cpu, scores: &judgement.scores, effect, truth },
+            PairMetric::P99 => Case { judged: &judgement.p99, scores: &[], effect, truth },
         })
     };
     judged.iter().filter_map(case).collect()
@@ -330,7 +333,7 @@ pub(super) mod samples {
 
 #[cfg(test)]
 mod tests {
-    use super::{samples::about, *};
+    use super::{super::keeper::Tail, samples::about, *};
     use crate::judge::paired::Known;
 
     fn judged(decision: Decision, after_s: f64, centre: f64) -> Judged {
@@ -347,7 +350,8 @@ mod tests {
     fn calibration() -> Calibration {
         let (one, more, less) = (Label::Cpu { effect: 0.01 }, Decision::More, Decision::Less);
         let minus = Label::Cpu { effect: -0.01 };
-        let tail = Label::P99 { effect: 0.5 };
+        // Of which a pilot has measured almost nothing.
+        let tail = Label::P99(Tail { effect: 0.5, pause_us: 200.0, moved: 0.003 });
         let labels = [one, minus, one, minus, Label::None, Label::None, Label::None, tail];
         let judged = [
             judgement(0, judged(more, 10.0, 0.0105), 1.2),
@@ -375,8 +379,8 @@ mod tests {
         // The tail is judged by its own figure, and not as an equal pair.
         let tail = &calibration.rows[1];
         assert_eq!(
-            (tail.metric, tail.seen, tail.called_alike.holds),
-            (PairMetric::P99, Proportion { holds: 0, of: 1 }, 1)
+            (tail.metric, tail.seen, tail.called_alike.holds, tail.covered.holds),
+            (PairMetric::P99, Proportion { holds: 0, of: 1 }, 1, 1)
         );
         let alarms = calibration.false_alarms[0];
         assert_eq!(
