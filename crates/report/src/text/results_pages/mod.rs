@@ -190,6 +190,8 @@ mod tests {
         for summary in &mut matrices {
             summary.setup.workloads[1].counterpart = Some(summary.setup.workloads[0].name.clone());
         }
+        let wide = &mut matrices[0].noise[0];
+        (wide.cpu_floor_percent, wide.elapsed_s) = (10.0, 60.0);
         let root = site(&["http-server"]);
         let path = root.path().join(PAGES).join(COUNTERPARTS);
         let empty = |server| format!("<!-- {0}:begin -->\n<!-- {0}:end -->\n", part_of_counterparts(server));
@@ -201,6 +203,9 @@ mod tests {
         for words in ["# By hand\n", "## http-server\n", "## kvcache\n", "commit ", "--seed 42"] {
             assert!(text.contains(words), "{words} in {text}");
         }
+        let floors =
+            text.replace('\u{a0}', " ").matches("A noise floor of 1.050× would have taken about 4 min").count();
+        assert_eq!(floors, 1, "of the server whose floor is wide, and of no other: {text}");
         assert_eq!(read(&root, "http-server"), before, "the page of the server is about other runs");
         assert!(write(&report(matrices), root.path(), no_workloads).unwrap().is_empty(), "twice is once");
     }

@@ -49,8 +49,9 @@ pub(super) fn part(selection: &Selection, picture: &str) -> String {
 
 /// Tables of what TLS and HTTP/2 add, and conditions.
 pub(super) fn part_of_counterparts(summary: &Summary) -> String {
-    let server = &summary.setup.server;
-    format!("## {server}\n\n{}\n\n{}\n", counterparts::tables(summary, "###").trim_end(), conditions(summary))
+    let (server, tables) = (&summary.setup.server, counterparts::tables(summary, "###"));
+    let floors = wide_floors(&MatrixView::alone(summary));
+    format!("## {server}\n\n{}\n\n{floors}{}\n", tables.trim_end(), conditions(summary))
 }
 
 /// How long lower noise floors would have taken, where some are high.
