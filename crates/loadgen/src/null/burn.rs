@@ -94,7 +94,9 @@ impl Burn {
     }
 }
 
-/// Steps that nobody can leave out, each of which waits for the one before.
+/// Steps that nobody can leave out, each of which waits for the one before. One piece of code, not a copy for each caller: what is
+/// found out of it has to hold where it is spent.
+#[inline(never)]
 fn work(steps: u64) {
     let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
     for _ in 0..steps {
