@@ -152,16 +152,25 @@ pub(crate) struct PairBench<'a> {
 }
 
 impl PairBench<'_> {
-    /// Makes a round, base first. `None` when the user asked to stop at once.
+    /// Makes a round of base and change. `None` when the user asked to stop at once.
     pub(crate) fn round(
         &self,
         [base, change]: [&Contender; 2],
         shape: RoundShape,
         random: &mut fastrand::Rng,
     ) -> Result<Option<Vec<Pair>>> {
-        let mut sides = [self.side(base, "base")?, self.side(change, "change")?];
-        for side in (0..shape.warm_up_turns).flat_map(|_| [0, 1]) {
-            sides[side].turn(shape.turn)?;
+        // By chance, too: who is always first, or last, may be cheaper for many rounds in a row.
+        let mut sides = if random.bool() {
+            [self.side(base, "base")?, self.side(change, "change")?]
+        } else {
+            let change = self.side(change, "change")?;
+            [self.side(base, "base")?, change]
+        };
+        for _ in 0..shape.warm_up_turns {
+            let order = if random.bool() { [0, 1] } else { [1, 0] };
+            for side in order {
+                sides[side].turn(shape.turn)?;
+            }
         }
         let mut pairs = Vec::new();
         for _ in 0..shape.pairs {
