@@ -11,7 +11,8 @@ use super::{Outcome, is_installed};
 
 /// Servers of which there is a program that burns CPU time.
 const SERVERS: [&str; 2] = ["http-server", "kvcache"];
-const CALIBRATION: [&str; 7] = ["--trials", "4", "--budget", "8s", "--effects", "10", "--force"];
+const CALIBRATION: [&str; 9] =
+    ["--trials", "4", "--budget", "8s", "--effects", "10", "--tail-effects", "50", "--force"];
 /// A driver that valgrind can run, and one that it cannot. (kvcache's keys take a development build under valgrind too long.)
 const WITNESS: [&str; 18] = [
     "--servers",
