@@ -159,33 +159,17 @@ impl PairBench<'_> {
         shape: RoundShape,
         random: &mut fastrand::Rng,
     ) -> Result<Option<Vec<Pair>>> {
-        // By chance, too: who is always first, or last, may be cheaper for many rounds in a row.
-        let mut sides = if random.bool() {
-            [self.side(base, "base")?, self.side(change, "change")?]
-        } else {
-            let change = self.side(change, "change")?;
-            [self.side(base, "base")?, change]
-        };
+        let mut sides = in_either_order(random, |side| self.side([base, change][side], ["base", "change"][side]))?;
         for _ in 0..shape.warm_up_turns {
-            let order = if random.bool() { [0, 1] } else { [1, 0] };
-            for side in order {
-                sides[side].turn(shape.turn)?;
-            }
+            in_either_order(random, |side| sides[side].turn(shape.turn))?;
         }
         let mut pairs = Vec::new();
         for _ in 0..shape.pairs {
             if self.interrupts.are_urgent() {
                 return Ok(None);
             }
-            let [base, change] = &mut sides;
-            // By chance: whoever comes first might find the machine otherwise.
-            pairs.push(if random.bool() {
-                let base = base.turn(shape.turn)?;
-                Pair { base, change: change.turn(shape.turn)? }
-            } else {
-                let change = change.turn(shape.turn)?;
-                Pair { base: base.turn(shape.turn)?, change }
-            });
+            let [base, change] = in_either_order(random, |side| sides[side].turn(shape.turn))?;
+            pairs.push(Pair { base, change });
         }
         // One turn may be too short on a busy machine, and is then no pair's. A server that never answers is another thing.
         let of: [fn(&Pair) -> Turn; 2] = [|pair| pair.base, |pair| pair.change];
@@ -207,6 +191,16 @@ impl PairBench<'_> {
         let clock = clock_getcpuclockid(pid).context("the server's CPU clock")?;
         Ok(Side { generator, server: contender.pid, clock })
     }
+}
+
+/// Does something for base and for change, by chance for one or the other first: whoever always comes first may find the machine
+/// otherwise, and may be cheaper for it in many rounds in a row.
+fn in_either_order<T>(random: &mut fastrand::Rng, mut act: impl FnMut(usize) -> Result<T>) -> Result<[T; 2]> {
+    if random.bool() {
+        return Ok([act(0)?, act(1)?]);
+    }
+    let change = act(1)?;
+    Ok([act(0)?, change])
 }
 
 /// A server and its generator.
@@ -292,4 +286,63 @@ fn waits(pid: u32) -> Vec<(u32, u64)> {
         Some((thread, Schedstat::from_read(text.as_slice()).ok()?.run_delay))
     };
     tasks.filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A generator that notes in the file `$1` its process and each of its turns, behind its name.
+    const GENERATOR: &str = r#"
+        echo "$0 $$" >>"$1"
+        while read -r order; do
+            case $order in
+            go) echo "$0 go" >>"$1" ;;
+            hold) echo '{"ok":1,"failed":0,"p50_us":1,"p99_us":1}' ;;
+            esac
+        done"#;
+
+    /// What one round did, as who came first: of the generators, of the warm-up turns, of the pair.
+    fn firsts_of_a_round(random: &mut fastrand::Rng) -> [String; 3] {
+        let directory = tempfile::tempdir().unwrap();
+        let notes = directory.path().join("notes");
+        let contender = |name: &str| Contender {
+            pid: std::process::id(),
+            load: ["-c", GENERATOR, name, notes.to_str().unwrap()].map(str::to_owned).to_vec(),
+        };
+        let bench = PairBench {
+            loadgen: Path::new("sh"),
+            cpus: &[0],
+            logs: directory.path(),
+            interrupts: &Interrupts::default(),
+        };
+        let shape = RoundShape { turn: Duration::from_millis(1), pairs: 1, warm_up_turns: 1 };
+        let pairs = bench.round([&contender("base"), &contender("change")], shape, random).unwrap().unwrap();
+        assert_eq!(pairs.len(), 1);
+        let notes = fs::read_to_string(&notes).unwrap();
+        let words = notes.lines().filter_map(|line| line.split_once(' '));
+        let (turns, mut started): (Vec<_>, Vec<_>) = words.partition(|(_, what)| *what == "go");
+        started.sort_by_key(|(_, pid)| pid.parse::<u32>().unwrap());
+        assert_eq!((started.len(), turns.len()), (2, 4), "{notes}");
+        [started[0], turns[0], turns[2]].map(|(name, _)| name.to_owned())
+    }
+
+    /// Rounds in which one side always came first resembled those before them, and intervals were too narrow.
+    #[test]
+    fn which_generator_starts_first_and_takes_the_first_turn_is_by_chance() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let rounds: Vec<[String; 3]> = (0..16).map(|_| firsts_of_a_round(&mut random)).collect();
+        for (place, what) in ["generator", "turn of the warm-up", "turn of the pair"].iter().enumerate() {
+            let of_base = rounds.iter().filter(|round| round[place] == "base").count();
+            assert!((1..16).contains(&of_base), "base had the first {what} in {of_base} of 16 rounds");
+        }
+    }
+
+    #[test]
+    fn what_was_done_for_a_side_stays_with_it() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..16 {
+            assert_eq!(in_either_order(&mut random, Ok).unwrap(), [0, 1]);
+        }
+    }
 }
