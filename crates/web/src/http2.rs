@@ -7,6 +7,7 @@
 //! Heads are sent at once; bodies are cut into frames as the windows and the order of priorities say. What the client has no
 //! window for stays with its stream, and costs what it costs there: a file region, not its bytes.
 
+mod bodies;
 mod stream;
 mod time;
 
@@ -16,7 +17,7 @@ use proto::{Alarm, Flow, Now, Outbox, Step};
 use service::Departures;
 use wire::http2::{ErrorCode, Event, ServerConnection};
 
-use self::stream::Stream;
+use self::{bodies::Bodies, stream::Stream};
 use crate::{
     Site, WebServer,
     observer::ObservedRequests,
@@ -46,6 +47,7 @@ pub(crate) struct Multiplexer<S: Site> {
     #[expect(clippy::vec_box, reason = "a stream moves from one list to the other")]
     spare: Vec<Box<Stream<S>>>,
     writer: Http2,
+    bodies: Bodies,
     /// Alarm that makes the driver come back when a stream need not wait any more.
     alarm: Option<Arc<Alarm>>,
     /// Arrival of the first byte of something that has to come at once.
@@ -70,6 +72,7 @@ impl<S: Site> Default for Multiplexer<S> {
             streams: Vec::new(),
             spare: Vec::new(),
             writer: Http2::default(),
+            bodies: Bodies::default(),
             alarm: None,
             head_started: None,
             congestion: None,
@@ -82,6 +85,11 @@ impl<S: Site> Default for Multiplexer<S> {
 }
 
 impl<S: Site> Multiplexer<S> {
+    /// One whose output a layer encrypts.
+    pub(crate) fn secured() -> Self {
+        Self { bodies: Bodies::Referred, ..Self::default() }
+    }
+
     /// Takes frames, answers requests, and sends as much as there is room for.
     pub(crate) fn turn(
         &mut self,
@@ -254,7 +262,7 @@ impl<S: Site> Multiplexer<S> {
             if body <= SMALL_MAX && self.connection.room(number) >= body {
                 if body > 0 {
                     self.connection.push_data(number, body as usize, out.inline());
-                    out.push_from(&mut stream.out, body);
+                    self.bodies.push_part(out, &mut stream.out, body);
                     self.connection.finish(number, out.inline());
                 }
                 return self.complete(stream, out);
@@ -301,7 +309,7 @@ impl<S: Site> Multiplexer<S> {
     /// Writes frames of bodies while there is room for them, here and at the client.
     fn send_bodies(&mut self, now: Now, out: &mut Outbox) {
         let mut sent = 0;
-        while !out.is_full()
+        while self.bodies.have_room(out)
             && let Some((number, length)) = self.connection.next()
         {
             let Ok(at) = self.position(number) else {
@@ -311,12 +319,12 @@ impl<S: Site> Multiplexer<S> {
             let (_, stream) = &mut self.streams[at];
             sent += length as u64;
             if self.connection.push_data(number, length, out.inline()) {
-                out.push_from(&mut stream.out, length as u64);
+                self.bodies.push_part(out, &mut stream.out, length as u64);
                 self.connection.finish(number, out.inline());
                 let (_, stream) = self.streams.remove(at);
                 self.complete(stream, out);
             } else {
-                out.push_from(&mut stream.out, length as u64);
+                self.bodies.push_part(out, &mut stream.out, length as u64);
             }
         }
         self.note_congestion(sent, now);

@@ -364,7 +364,7 @@ impl<S: Site> Protocol for WebServer<S> {
             peer.is_secure = true;
         }
         match secured.protocol {
-            Some(b"h2") => conn.mode = Mode::Http2(Box::default()),
+            Some(b"h2") => conn.mode = Mode::Http2(Box::new(Multiplexer::secured())),
             Some(_) => conn.mode = Mode::Ready,
             None => {}
         }
