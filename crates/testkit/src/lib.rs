@@ -42,7 +42,7 @@ pub use drivers::{
     ConnectionModel, DefaultWorkers, Descriptor, DriverKind, FilePath, IoModel, PipePath, ReadBuffer, Wait,
 };
 pub use process::{Process, ResourceCounts};
-pub use programs::{installed_program, workspace_program};
+pub use programs::{installed_program, workspace_program, write_program};
 pub use queries::check_queries;
 pub use rustix::process::Signal;
 pub use sample::{sample, sample_for_contract, sample_of};

@@ -1,8 +1,8 @@
 //! `replay-trace` itself.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
-use testkit::{run_to_end, workspace_program};
+use testkit::{run_to_end, workspace_program, write_program};
 
 const TOOL: &str = env!("CARGO_BIN_EXE_replay-trace");
 
@@ -31,8 +31,7 @@ fn a_driver_that_sends_another_byte_is_found_with_the_request() {
     fs::create_dir(&out).unwrap();
     let script = format!("#!/bin/sh\nserver='{}'\n{OTHER_ON_POOL}", server.display());
     let program = programs.join("http-server");
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, &script).unwrap();
     let replay = |drivers: &str| {
         let mut tool = Command::new(TOOL);
         tool.arg(&programs)

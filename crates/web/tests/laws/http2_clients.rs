@@ -1,6 +1,6 @@
 //! HTTP/2 by clients of others, with prior knowledge and by ALPN.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, anyhow, ensure};
 use testkit::{
@@ -9,6 +9,7 @@ use testkit::{
     hyper::{Ask, HyperClient},
     installed_program, run_to_end,
     tls::Certificates,
+    write_program,
 };
 
 use super::{CONCURRENCY, command, write};
@@ -41,8 +42,7 @@ impl Site {
         write(tree.path(), "www/dot.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>").unwrap();
         write(tree.path(), "www/small.txt", "small").unwrap();
         fs::write(tree.path().join("www/large.bin"), large()).unwrap();
-        write(tree.path(), "programs/echo", ECHO).unwrap();
-        fs::set_permissions(tree.path().join("programs/echo"), PermissionsExt::from_mode(0o755)).unwrap();
+        write_program(&tree.path().join("programs/echo"), ECHO).unwrap();
         Self { tree, certificates: Certificates::new().unwrap() }
     }
 

@@ -1,6 +1,6 @@
 //! HTTP/2 with prior knowledge, and the same through TLS below it.
 
-use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{fs, net::SocketAddr, path::Path, process::Command};
 
 use anyhow::{Context, anyhow, ensure};
 use sys::listen::Address;
@@ -12,6 +12,7 @@ use testkit::{
     },
     installed_program, run_to_end,
     tls::Certificates,
+    write_program,
 };
 
 use super::{CONCURRENCY, command, write};
@@ -142,8 +143,7 @@ fn a_stream_that_waits_holds_up_no_other() {
     write(tree.path(), "www/small.txt", "small").unwrap();
     let program = "#!/bin/sh\n: > \"$QUERY_STRING.begun\"\nwhile [ ! -e \"$QUERY_STRING\" ]; do sleep 0.01; done\n\
         printf 'Content-Type: text/plain\\n\\n'; printf '%s ' $SERVER_PROTOCOL; cat\n";
-    write(tree.path(), "programs/wait", program).unwrap();
-    fs::set_permissions(tree.path().join("programs/wait"), PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&tree.path().join("programs/wait"), program).unwrap();
     let programs = tree.path().join("programs").display().to_string();
     Both::on_every_driver(&tree.path().join("www"), &["--cgi-dir", &programs], |both, driver| {
         for (at, mut client) in both.connect(&greeting())?.into_iter().enumerate() {

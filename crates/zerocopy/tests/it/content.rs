@@ -1,7 +1,5 @@
 //! Listings, programs and bodies for nobody, which the front end has for every server.
 
-use std::os::unix::fs::PermissionsExt;
-
 use anyhow::ensure;
 use testkit::http::Http;
 
@@ -16,12 +14,8 @@ fn directories_are_listed_and_programs_are_run() {
     let programs = tree.path().join("programs");
     std::fs::create_dir(&programs).unwrap();
     std::fs::write(tree.path().join("a.txt"), "0123456789").unwrap();
-    std::fs::write(
-        programs.join("hello"),
-        "#!/bin/sh\necho 'Content-Type: text/plain'; echo; cat; echo \"$QUERY_STRING\"\n",
-    )
-    .unwrap();
-    std::fs::set_permissions(programs.join("hello"), PermissionsExt::from_mode(0o755)).unwrap();
+    let script = "#!/bin/sh\necho 'Content-Type: text/plain'; echo; cat; echo \"$QUERY_STRING\"\n";
+    testkit::write_program(&programs.join("hello"), script).unwrap();
     LISTING.for_each_combination(|combination| {
         let mut command = LISTING.command(combination, tree.path());
         command.arg("--cgi-dir").arg(&programs);

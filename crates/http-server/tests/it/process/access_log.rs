@@ -235,13 +235,8 @@ fn a_record_is_right_about_answers_of_other_threads() {
         std::fs::create_dir(directory).unwrap();
     }
     std::fs::write(root.join("a.css"), "a { color: red }\n".repeat(1000)).unwrap();
-    let program = programs.join("teapot");
-    std::fs::write(
-        &program,
-        "#!/bin/sh\nprintf 'Status: 418 Teapot\\nContent-Type: text/plain\\n\\nshort and stout'\n",
-    )
-    .unwrap();
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let script = "#!/bin/sh\nprintf 'Status: 418 Teapot\\nContent-Type: text/plain\\n\\nshort and stout'\n";
+    testkit::write_program(&programs.join("teapot"), script).unwrap();
     JSON.for_each_driver(|driver| {
         let path = tree.path().join(format!("{driver}.log"));
         let mut command = JSON.command(driver, &root);

@@ -1,7 +1,7 @@
 //! CGI programs, well-behaved and not, through real sockets on every driver.
 
 use std::{
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, ensure};
 use sys::listen::Address;
 use tempfile::TempDir;
-use testkit::{DriverKind, Server, eventually, http::Response, http2};
+use testkit::{DriverKind, Server, eventually, http::Response, http2, write_program};
 
 use crate::process::setup::{EVENT_LOOPS, Http, PLAIN, Setup};
 
@@ -48,9 +48,7 @@ impl Tree {
 }
 
 fn script(path: &Path, lines: &str) {
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, format!("#!/bin/sh\n{lines}\n")).unwrap();
-    std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(path, &format!("#!/bin/sh\n{lines}\n")).unwrap();
 }
 
 fn command(root: &Path, programs: &Path, args: &[&str], driver: DriverKind) -> Command {
@@ -235,8 +233,7 @@ fn a_program_that_misbehaves_costs_only_its_own_request() {
     ] {
         tree.script(name, lines);
     }
-    std::fs::write(tree.programs().join("no-interpreter"), "#!/nowhere\n").unwrap();
-    std::fs::set_permissions(tree.programs().join("no-interpreter"), PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&tree.programs().join("no-interpreter"), "#!/nowhere\n").unwrap();
     tree.serve(&["--cgi-max-output", "100kB"], |server, _| {
         let body = "x".repeat(300_000);
         for (name, status) in [
