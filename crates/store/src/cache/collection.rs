@@ -73,7 +73,12 @@ impl<S: Store> Cache<S> {
             return Ok(result);
         };
         if let Some(number) = object_number(self.store.view(location)) {
-            return self.change_object((hash, key), location, number, now, change);
+            let before = self.bytes();
+            let result = self.change_object((hash, key), location, number, now, change);
+            if growth > 0 {
+                self.evict_excess(before, now);
+            }
+            return result;
         }
         let EntryView { value, attributes, .. } = self.store.view(location);
         let mut collection = C::unpack(value);
@@ -122,6 +127,13 @@ impl<S: Store> Cache<S> {
             self.note_change(hash, key);
         }
         Ok(result)
+    }
+
+    /// Evicts what an object has grown beyond what was foreseen: its table may have doubled. A limit that has been lowered is
+    /// approached in other ways.
+    fn evict_excess(&mut self, before: usize, now: Moment) {
+        let goal = before.max(self.limit.saturating_add(self.allowance));
+        while self.bytes() > goal && self.evict(now) {}
     }
 
     /// Gives a key a collection, which is not empty.

@@ -226,7 +226,7 @@ impl<S: Store> Cache<S> {
     }
 
     /// Evicts the entry that the policy chooses. False: there is none.
-    fn evict(&mut self, now: Moment) -> bool {
+    pub(super) fn evict(&mut self, now: Moment) -> bool {
         let Some(victim) = self.policy.choose_victim(&mut self.store, now.clock()) else { return false };
         let hash = self.store.hash(self.store.view(victim).key);
         if self.has_expired(victim, now) {

@@ -91,6 +91,27 @@ fn large_objects_are_evicted_and_the_limit_holds() {
     assert!(left < 30, "{left}");
 }
 
+/// The table of a hash doubles now and then, which is more than one field takes.
+#[test]
+fn a_hash_that_outgrows_what_was_foreseen_evicts_others() {
+    const LIMIT: usize = 1 << 20;
+    let mut cache = cache::<PackedStore>(PolicyKind::AllKeysLru, Some(LIMIT));
+    for field in 0..5000_u32 {
+        let now = Moment { unix_ms: NOW.unix_ms + u64::from(field) * 1000 };
+        // So that there is no room but what a field is expected to take.
+        for number in 0..3_u32 {
+            let key = (field * 3 + number).to_be_bytes();
+            let hash = cache.store().hash(&key);
+            cache.set(hash, &key, &[7; 100], Attributes::default(), now).unwrap();
+        }
+        let hash = cache.store().hash(b"hash");
+        let set = |it: &mut Hash| (true, it.set(&field.to_be_bytes(), b"value", FieldExpiry::Keep));
+        assert_eq!(cache.change_collection(hash, b"hash", 49, now, set), Ok(true));
+        assert!(cache.bytes() <= LIMIT, "{} after {field}", cache.bytes());
+    }
+    assert_eq!(len(&mut cache, "hash"), Some(5000));
+}
+
 #[test]
 fn without_memory_a_collection_stays_as_it_is() {
     let mut cache = cache::<PackedStore>(PolicyKind::NoEviction, None);
