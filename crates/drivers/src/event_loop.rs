@@ -207,7 +207,7 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
             let Some(&at) = self.accepting.last() else { return Ok(()) };
             let Some(listener) = self.listeners.get(at) else { return Ok(()) };
             let front_end = listener.front_end();
-            match self.acceptor.accept(listener, true, &mut self.cx.tally)? {
+            match self.acceptor.accept_next(listener, true, &mut self.cx.tally)? {
                 Accepted::Connection(socket, permit) => self.open(socket, front_end, permit),
                 Accepted::Skipped => {}
                 Accepted::Empty => drop(self.accepting.pop()),

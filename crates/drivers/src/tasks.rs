@@ -164,7 +164,7 @@ impl<R: Readiness, T: Timer> Incoming<R, T> {
                     return Poll::Ready(None);
                 }
                 let accept = || {
-                    accepted = acceptor.accept(&self.listener, nonblocking, &mut tally);
+                    accepted = acceptor.accept_next(&self.listener, nonblocking, &mut tally);
                     Ok(usize::from(!matches!(accepted, Ok(Accepted::Empty))))
                 };
                 self.readiness.poll_receive(cx, 1, accept).map(Some)
