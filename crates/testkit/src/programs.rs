@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(workspace_program(&exe, name).unwrap().as_deref(), Some(&*exe));
     }
 
-    /// Of the scripts that this process had written itself, some could not be executed.
+    /// Guards against ETXTBSY: of the scripts that this process had written itself, some could not be executed.
     #[test]
     fn a_script_can_be_executed_while_other_children_are_started() {
         let (directory, is_over) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));

@@ -302,7 +302,7 @@ mod tests {
             esac
         done"#;
 
-    /// What one round did, as who came first: of the generators, of the warm-up turns, of the pair.
+    /// Makes a round, and returns who came first: of the generators, of the warm-up turns, of the pair.
     fn firsts_of_a_round(random: &mut fastrand::Rng) -> [String; 3] {
         let directory = tempfile::tempdir().unwrap();
         let notes = directory.path().join("notes");

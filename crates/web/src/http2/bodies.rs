@@ -11,11 +11,11 @@ const HELD_MAX: usize = 64 * 1024;
 /// How files get into frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Bodies {
-    /// What the page cache has of them is copied behind the frames' heads: a frame has 16 KiB at most, and calls of their own
-    /// for each head and each part of a file cost more.
+    /// Copies of what the page cache has, behind the frames' heads: a frame has 16 KiB at most, and calls of their own for each
+    /// head and each part of a file cost more.
     #[default]
     Copied,
-    /// As they are, since a layer that encrypts collects them itself.
+    /// Regions as they are, since a layer that encrypts collects them itself.
     Referred,
 }
 
